@@ -1,0 +1,31 @@
+# make build   the dataset, in ./vocalgrad/        RECIPE=recipes/default.yaml SEED= OUT=vocalgrad WORKERS=
+# make test    the tests                           TESTS="-m slow" for the slow ones
+# make lint    style and types
+PYTHON ?= python3
+RECIPE ?= recipes/default.yaml
+OUT ?= vocalgrad
+TESTS ?= -m "not slow"
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: build test lint clean
+
+build: $(READY)
+	@$(BIN)/vocalgrad build --recipe $(RECIPE) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
+
+test: $(READY)
+	@$(BIN)/python -m pytest $(TESTS)
+
+lint: $(READY)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+$(READY): pyproject.toml constraints.txt
+	@echo "making the environment in .venv/ (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; found $$($(PYTHON) --version). Name another with PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf .venv vocalgrad.partial

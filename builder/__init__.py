@@ -1,0 +1,16 @@
+"""vocalgrad: a factory for directional acoustic-perception datasets.
+
+The pipeline, one line per stage:
+
+    recipe     read and check what to build: strict YAML, all faults at once
+    sources    find sound: real speech fetched and cut, synthesis drawn
+    plan       spend all the randomness: every pair fully determined, cut into shards
+    render     one planned clip to samples, pure in the plan row
+    measure    samples to contours; sees the sound, never the plan
+    label      contours to up, down or abstain, with margin and reason
+    shard      labelled rows to Parquet with FLAC, plus checksums
+    card       README with configurations, from the build's numbers
+    validate   reread the bytes as a stranger would
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,273 @@
+"""`vocalgrad <stage>`: one subcommand per stage, `build` for all of them, `show` for a picture of one clip."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from builder import __version__
+
+DEFAULT_RECIPE = Path("recipes/default.yaml")
+DEFAULT_OUT = Path("vocalgrad")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; returns the exit status: 0 done, 1 a fault with a message, 2 wrong usage, 130 interrupted."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    arguments = _parser().parse_args(argv)
+    from builder.errors import VocalgradError
+
+    try:
+        status: int = arguments.run(arguments)
+    except VocalgradError as error:
+        print(f"vocalgrad {arguments.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nvocalgrad: stopped; finished shards are kept: run the same command again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vocalgrad", description="A factory for directional acoustic-perception datasets.")
+    parser.add_argument("--version", action="version", version=f"vocalgrad {__version__}")
+    stages = parser.add_subparsers(dest="command", required=True, metavar="STAGE")
+
+    def stage(name: str, run: Callable[[argparse.Namespace], int], text: str, *, planned: bool = False) -> argparse.ArgumentParser:
+        added = stages.add_parser(name, help=text, description=text)
+        added.set_defaults(run=run)
+        if planned:
+            added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe file (default: %(default)s)")
+            added.add_argument("--seed", type=int, default=None, help="seed to use instead of the recipe's")
+        return added
+
+    def on_clip(added: argparse.ArgumentParser) -> None:
+        added.add_argument("id", help="identifier of a published clip, or its beginning")
+        added.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+        added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
+
+    stage("recipe", _recipe, "check a recipe and print it with every default filled in", planned=True)
+    stage("sources", _sources, "fetch and check the speech corpus; list speakers and refusals", planned=True)
+    stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
+    on = stage("render", _render, "make a published clip again from its row and prove it by checksum")
+    on_clip(on)
+    on.add_argument("--to", type=Path, default=None, help="FLAC file to write (default: ID.flac)")
+    on = stage("measure", _measure, "measure every dimension of a sound file")
+    on.add_argument("file", type=Path)
+    on.add_argument("--json", action="store_true", help="print whole contours as JSON")
+    on_clip(stage("label", _label, "say what a published clip's own bytes say, beside its published label"))
+    on = stage("shard", _shard, "make one shard alone, by name as `vocalgrad plan` prints it", planned=True)
+    on.add_argument("name", help="such as pitch/test-00000-of-00001")
+    on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on = stage("card", _card, "write the dataset's README again from its manifest and shards")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
+    on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--workers", type=_workers, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("show", _show, "draw a published clip: waveform, spectrogram, planned, heard and sham contours")
+    on_clip(on)
+    on.add_argument("--to", type=Path, default=None, help="PNG file to write (default: ID.png)")
+    return parser
+
+
+def _workers(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a number of processes, 1 or more")
+    return int(text)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _recipe(arguments: argparse.Namespace) -> int:
+    from builder import recipe
+
+    checked = recipe.load(arguments.recipe, arguments.seed)
+    print(json.dumps({**checked.model_dump(mode="json"), "recipe_sha256": checked.digest}, indent=1, ensure_ascii=False))
+    return 0
+
+
+def _sources(arguments: argparse.Namespace) -> int:
+    from collections import Counter
+
+    from builder import plan, recipe, sources
+
+    checked = recipe.load(arguments.recipe, arguments.seed)
+    gathered = sources.gather(checked, arguments.recipe.parent)
+    split_of = plan.assign_splits(gathered.speech, checked)
+    cuts = Counter(spec.speaker_id for spec in gathered.speech)
+    syllables = Counter(spec.speaker_id for spec in gathered.syllables)
+    print(f"{'speaker':<30}{'sex':<5}{'split':<12}{'cuts':>5}{'syllables':>11}")
+    for speaker in sorted(split_of):
+        print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{split_of[speaker]:<12}{cuts[speaker]:>5}{syllables[speaker]:>11}")
+    print(f"{len(split_of)} speakers, {len(gathered.speech)} cuts, {len(gathered.syllables)} syllables")
+    print("refused: " + (", ".join(f"{reason} {n}" for reason, n in sorted(gathered.refused.items())) or "nothing"))
+    for line in gathered.details:
+        print(f"  {line}")
+    return 0
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from builder import pipeline, plan
+
+    planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed)
+    print(f"{'shard':<40}{'cells':>6}{'pairs':>7}  real sources")
+    for item in planned.shards:
+        pool = ", ".join(f"{kind} {len(specs)}" for kind, specs in item.pool.items()) or "none"
+        print(f"{item.name:<40}{len(item.wanted):>6}{item.n_pairs:>7}  {pool}")
+    for dimension, kind, tier in planned.unreachable:
+        print(f"{dimension}: tier {tier} doesn't exist on {kind}: it needs a larger span than the dimension allows there")
+    total = sum(item.n_pairs for item in planned.shards)
+    print(f"{total} pairs, {2 * total} clips; release {planned.recipe.release}; plan {planned.digest[:16]}")
+    first = next(plan.candidates(planned.shards[0], planned.shards[0].wanted[0][0]), None)
+    if first is not None:
+        print(f"first candidate: {first.cell}, span {first.span:g}, source {first.source.source_id}")
+    return 0
+
+
+def _remaker(arguments: argparse.Namespace) -> Any:
+    from builder import dataset
+
+    return dataset.Remaker(arguments.dataset, arguments.recipe.parent)
+
+
+def _render(arguments: argparse.Namespace) -> int:
+    from builder import dataset
+
+    values = dataset.row(arguments.dataset, arguments.id)
+    _, content = _remaker(arguments).clip(values)
+    target = arguments.to or Path(f"{values['id']}.flac")
+    target.write_bytes(content)
+    same = dataset.same_bytes(values, content)
+    print(f"{target}: {len(content)} bytes, sha256 {'equals' if same else 'DIFFERS from'} the published {values['audio_sha256'][:16]}")
+    if not same:
+        print("the bytes depend on the code and on pinned packages: compare `versions` in manifest.json", file=sys.stderr)
+    return 0 if same else 1
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    from builder import label, measure
+    from builder.acoustics import audio
+    from builder.dimensions import BY_NAME
+    from builder.errors import NotFound, Refused, VocalgradError
+    from builder.records import Sound
+
+    if not arguments.file.is_file():
+        raise NotFound(f"no such file: {arguments.file}")
+    try:
+        samples, rate = audio.read(arguments.file)
+    except Refused as refusal:
+        raise VocalgradError(f"{arguments.file}: {refusal}") from refusal
+    sound = Sound(samples.mean(axis=1), rate)
+    contours = measure.measure_all(sound)
+    if arguments.json:
+        values = {
+            name: {"time_s": contour.time_s.tolist(), "value": [v if v == v else None for v in contour.value.tolist()]}
+            for name, contour in contours.items()
+        }
+        print(json.dumps(values))
+        return 0
+    start_s, end_s = audio.active_region_s(sound)
+    print(f"{arguments.file}: {sound.duration_s:.2f} s at {rate} Hz, active {start_s:.2f} to {end_s:.2f} s")
+    print(f"{'dimension':<12}{'contrast':>10}{'rank':>7}{'valid':>7}  unit")
+    for name, contour in contours.items():
+        heard = label.hear(contour, start_s, end_s)
+        print(f"{name:<12}{heard.contrast:>10.3f}{heard.rank_correlation:>7.2f}{heard.valid:>7.0%}  {BY_NAME[name].unit}")
+    return 0
+
+
+def _label(arguments: argparse.Namespace) -> int:
+    from builder import dataset, label, measure
+    from builder.acoustics import audio
+    from builder.dimensions import BY_NAME
+    from builder.records import Margins
+
+    values = dataset.row(arguments.dataset, arguments.id)
+    sound = audio.from_flac(values["audio"]["bytes"])
+    dimension = BY_NAME[values["dimension"]]
+    heard = label.hear(measure.measure(sound, dimension), *audio.active_region_s(sound))
+    said = {1: "up", -1: "down", 0: "nothing"}[label.direction_of(heard, dimension.jnd.on(values["source_kind"]), Margins())]
+    published = {0: "up", 1: "down"}[values["direction"]]
+    print(f"{values['id']}: {dimension.name}: the bytes say {said}, published is {published}")
+    print(f"contrast {heard.contrast:+.3f} {dimension.unit} (published {values['effect']:+.3f}), trend {heard.trend:+.3f},")
+    print(f"rank {heard.rank_correlation:+.2f}, tau of blocks {heard.block_tau:+.2f}, salience {heard.salience:.2f}, valid {heard.valid:.0%}")
+    return 0 if said == published else 1
+
+
+def _shard(arguments: argparse.Namespace) -> int:
+    from builder import pipeline
+    from builder.errors import NotFound
+    from builder.fill import Context, Filler
+
+    planned, gathered = pipeline.load_plan(arguments.recipe, arguments.seed)
+    mine = next((item for item in planned.shards if item.name == arguments.name), None)
+    if mine is None:
+        raise NotFound(f"the plan has no shard {arguments.name!r}; it has {', '.join(item.name for item in planned.shards[:4])}, ...")
+    filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech), lambda published, tried: None)
+    filler.run()
+    partial = arguments.out.with_name(arguments.out.name + ".partial")
+    report = pipeline.write_shard(mine, filler, partial, pipeline.factory_digest())
+    print(pipeline.table((report,)))
+    print(f"{pipeline.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
+    return 0
+
+
+def _card(arguments: argparse.Namespace) -> int:
+    from builder import card, dataset
+
+    manifest = dataset.manifest(arguments.dataset)
+    card.write(arguments.dataset, manifest, manifest["recipe"]["sample_rate_hz"])
+    print(arguments.dataset / "README.md")
+    return 0
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from builder import dataset, validate
+
+    n_rows = sum(item["n_rows"] for item in dataset.manifest(arguments.dataset)["shards"])
+    faults = validate.check(arguments.dataset)
+    for fault in faults:
+        print(fault)
+    print(f"{arguments.dataset}: {n_rows} rows, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from builder import pipeline
+
+    built = pipeline.build(arguments.recipe, arguments.seed, arguments.out, arguments.workers, _say)
+    print(pipeline.table(built.reports))
+    some_id = pipeline.any_id(built)
+    print(f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {sum(r['n_rows'] for r in built.reports)} clips. Try next:")
+    command = "" if os.environ.get("VIRTUAL_ENV") else ".venv/bin/"
+    print(f"  {command}python -c 'from datasets import load_dataset; print(load_dataset(\"{built.out}\", \"pitch\"))'")
+    print(f"  {command}vocalgrad show {some_id}      # a picture of one clip")
+    print(f"  {command}vocalgrad render {some_id}    # the same bytes again, from its row")
+    print("  make build SEED=2                         # fresh splits")
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from builder import dataset, fill, show
+
+    values = dataset.row(arguments.dataset, arguments.id)
+    pair, _ = fill.from_json(json.loads(values["plan"]))
+    target = arguments.to or Path(f"{values['id']}.png")
+    show.write(values, _remaker(arguments).source(pair), target)
+    print(target)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Audio as files and as samples: reading, resampling, trimming, 16-bit rounding, FLAC.
+
+Samples are float64 with full scale 1 all the way; they're rounded once, to PCM16, and what is measured and published
+is that rounded sound.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from builder.acoustics import meters
+from builder.errors import Refused
+from builder.records import FloatArray, Reason, Sound
+
+PEAK_LIMIT_DBFS = -1.0
+PCM16_SCALE = 32768.0
+LOSSY_SUFFIXES = (".mp3", ".ogg", ".opus")
+LOSSY_PADDING = 4608
+"""Frames by which a lossy file may end before its header says: encoder delay and padding, up to four MPEG frames."""
+REFERENCE_LUFS = -28.0
+"""Level that sources are brought to: leaves 14 dB and more of headroom for speech, and is far above 16-bit noise."""
+
+
+def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArray, int]:
+    """Samples of an audio file, whatever its format and width, with full scale 1.
+
+    Parameters
+    ----------
+    path
+        wav, flac, ogg, opus, mp3, ... as libsndfile reads them.
+    raw
+        For a file without a header: `sample_rate_hz`, `channels` and `subtype` (such as PCM_16, little-endian).
+
+    Returns
+    -------
+    samples
+        float64, shape (n, channels). Float files keep their values, above full scale too.
+    sample_rate_hz
+        What the file says.
+
+    Raises
+    ------
+    Refused
+        `unreadable` where libsndfile can't decode it or it ends early.
+    """
+    try:
+        if raw is None:
+            with soundfile.SoundFile(path) as opened:
+                expected = opened.frames
+                samples = opened.read(dtype="float64", always_2d=True)
+                rate = opened.samplerate
+        else:
+            samples, rate = soundfile.read(
+                path,
+                dtype="float64",
+                always_2d=True,
+                format="RAW",
+                endian="LITTLE",
+                samplerate=int(raw["sample_rate_hz"]),
+                channels=int(raw["channels"]),
+                subtype=str(raw["subtype"]),
+            )
+            expected = len(samples)
+    except (soundfile.LibsndfileError, RuntimeError) as error:
+        raise Refused(Reason.UNREADABLE, str(error)) from error
+    if len(samples) < expected - (LOSSY_PADDING if path.suffix.lower() in LOSSY_SUFFIXES else 0):
+        raise Refused(Reason.UNREADABLE, f"{len(samples)} of {expected} frames could be decoded")
+    return samples, int(rate)
+
+
+def resampled(samples: FloatArray, from_hz: int, to_hz: int) -> FloatArray:
+    """Samples at another rate (soxr, very high quality); float64, shape (n,)."""
+    if from_hz == to_hz:
+        return samples
+    return np.asarray(soxr.resample(samples, from_hz, to_hz, "VHQ"), dtype=np.float64)
+
+
+def at_reference_level(sound: Sound) -> Sound:
+    """A sound scaled so that the energy mean of its audible momentary windows is -28 LUFS.
+
+    Raises
+    ------
+    Refused
+        `silent` where no window of 400 ms is above -70 LUFS.
+    """
+    loudness = meters.momentary_loudness_lufs(sound)
+    heard = loudness.value[loudness.valid]
+    if heard.size == 0:
+        raise Refused(Reason.SILENT, f"no 400 ms above -70 LUFS in {sound.duration_s:.2f} s")
+    heard = heard[heard >= heard.max() - 20.0]
+    level_lufs = 10.0 * np.log10(np.mean(10.0 ** (heard / 10.0)))
+    return Sound(sound.samples * 10.0 ** ((REFERENCE_LUFS - level_lufs) / 20.0), sound.sample_rate_hz)
+
+
+def faded(sound: Sound, fade_s: float = 0.01) -> Sound:
+    """A sound with raised-cosine ends of `fade_s`, so that a cut doesn't click."""
+    width = min(round(fade_s * sound.sample_rate_hz), len(sound.samples) // 2)
+    ramp = 0.5 - 0.5 * np.cos(np.pi * (np.arange(width) + 0.5) / max(width, 1))
+    samples = sound.samples.copy()
+    samples[:width] *= ramp
+    samples[len(samples) - width :] *= ramp[::-1]
+    return Sound(samples, sound.sample_rate_hz)
+
+
+def active_region_s(sound: Sound) -> tuple[float, float]:
+    """First and last moment within 25 dB of the loud frames, seconds; (0, duration) where nothing can be told."""
+    level = meters.frame_level_db(sound)
+    heard = np.flatnonzero(meters.audible(level.value, below_db=25.0))
+    if heard.size == 0:
+        return 0.0, sound.duration_s
+    half = meters.SPECTRUM_WINDOW_S / 2.0
+    start_s = 0.0 if heard[0] == 0 else level.time_s[heard[0]] - half
+    end_s = sound.duration_s if heard[-1] == len(level.time_s) - 1 else level.time_s[heard[-1]] + half
+    return float(max(start_s, 0.0)), float(min(end_s, sound.duration_s))
+
+
+def peak_dbfs(sound: Sound) -> float:
+    """Largest absolute sample, dB re full scale; -inf for silence."""
+    peak = float(np.max(np.abs(sound.samples), initial=0.0))
+    return 20.0 * float(np.log10(peak)) if peak > 0.0 else float("-inf")
+
+
+def rounded_to_pcm16(sound: Sound) -> Sound:
+    """The sound as 16-bit PCM holds it, as float64 again.
+
+    Raises
+    ------
+    ValueError
+        A sample isn't finite, or is beyond full scale: nothing is ever clipped here.
+    """
+    if not np.all(np.isfinite(sound.samples)):
+        raise ValueError("samples must be finite before they're rounded to 16 bit")
+    steps = np.rint(sound.samples * PCM16_SCALE)
+    if steps.size and (steps.max() > PCM16_SCALE - 1 or steps.min() < -PCM16_SCALE):
+        raise ValueError(f"peak {peak_dbfs(sound):+.2f} dBFS is beyond full scale; scale the sound by plan, not by clipping")
+    return Sound(steps / PCM16_SCALE, sound.sample_rate_hz)
+
+
+def flac_bytes(sound: Sound) -> bytes:
+    """A sound as 16-bit FLAC. The sound must already be rounded to 16 bit: nothing is lost here.
+
+    Raises
+    ------
+    ValueError
+        As `rounded_to_pcm16`.
+    """
+    steps = (rounded_to_pcm16(sound).samples * PCM16_SCALE).astype(np.int16)
+    stream = io.BytesIO()
+    soundfile.write(stream, steps, sound.sample_rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.625)
+    return stream.getvalue()
+
+
+def from_flac(content: bytes) -> Sound:
+    """The sound in FLAC bytes; mono as shape (n,), stereo as (n, 2)."""
+    samples, rate = soundfile.read(io.BytesIO(content), dtype="float64")
+    return Sound(samples, int(rate))

@@ -1,0 +1,129 @@
+"""Time-varying gain and filters, and matching one sound's loudness to another's.
+
+References
+----------
+Griffin, D. & Lim, J. (1984). Signal estimation from modified short-time Fourier transform. IEEE TASSP 32(2), 236-243
+(weighted overlap-add with the same window for analysis and synthesis).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import fft as scipy_fft
+
+from builder.acoustics import meters
+from builder.records import Contour, FloatArray, Sound
+
+STFT_WINDOW_S = 0.032
+LEVEL_SHARE = 0.45
+"""Share of the difference between the two loudness models that momentary loudness takes: its limit is the tighter one."""
+TILT_LOW_HZ = 100.0
+"""Tilt is held below this frequency: there is rumble but no voice, and a steep tilt would raise it by 30 dB."""
+
+
+def scaled_by_db(sound: Sound, gain_db: FloatArray | float) -> Sound:
+    """A sound times a gain.
+
+    Parameters
+    ----------
+    gain_db
+        One value, or float64, shape (n_samples,).
+    """
+    return Sound(sound.samples * 10.0 ** (np.asarray(gain_db) / 20.0), sound.sample_rate_hz)
+
+
+def filtered(sound: Sound, gain_db: Callable[[FloatArray, FloatArray], FloatArray]) -> Sound:
+    """A mono sound behind a time-varying zero-phase filter, by weighted overlap-add (Griffin & Lim 1984).
+
+    Parameters
+    ----------
+    gain_db
+        Of (time_s, shape (n_frames, 1); frequency_hz, shape (1, n_bins)): dB, shape (n_frames, n_bins). A gain of 0
+        everywhere gives the samples back to rounding error.
+
+    Returns
+    -------
+    Sound
+        As many samples.
+    """
+    width = round(STFT_WINDOW_S * sound.sample_rate_hz / 4) * 4
+    hop = width // 4
+    window = np.sqrt(np.hanning(width + 1)[:-1])
+    n_samples = len(sound.samples)
+    padded = np.concatenate([np.zeros(width), sound.samples, np.zeros(2 * width)])
+    frames = np.lib.stride_tricks.sliding_window_view(padded, width)[::hop] * window
+    time_s = (np.arange(len(frames)) * hop - width / 2) / sound.sample_rate_hz
+    frequency_hz = scipy_fft.rfftfreq(width, 1.0 / sound.sample_rate_hz)
+    spectrum = scipy_fft.rfft(frames, axis=1) * 10.0 ** (gain_db(time_s[:, None], frequency_hz[None, :]) / 20.0)
+    made = scipy_fft.irfft(spectrum, n=width, axis=1) * window
+    out = np.zeros(len(padded))
+    weight = np.zeros(len(padded))
+    for i in range(len(made)):
+        out[i * hop : i * hop + width] += made[i]
+        weight[i * hop : i * hop + width] += window**2
+    kept = slice(width, width + n_samples)
+    return Sound(out[kept] / weight[kept], sound.sample_rate_hz)
+
+
+def tilted(sound: Sound, db_per_octave: Callable[[FloatArray], FloatArray]) -> Sound:
+    """A mono sound with a spectral tilt about 1 kHz that varies over time.
+
+    Parameters
+    ----------
+    db_per_octave
+        Of time_s, any shape: slope there, same shape. Positive is brighter.
+    """
+
+    def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
+        octave = np.log2(np.maximum(frequency_hz, TILT_LOW_HZ) / meters.REFERENCE_HZ)
+        return db_per_octave(time_s) * octave
+
+    return filtered(sound, gain_db)
+
+
+def with_loudness_of(sound: Sound, reference: Sound, n_passes: int = 2) -> Sound:
+    """A sound whose loudness over time is that of a reference, by a smooth gain found in a few passes.
+
+    BS.1770 and ISO 532-1 don't weigh frequencies alike: where one is matched, the other is off by up to 3 phon after a
+    steep tilt. So the first passes match momentary loudness, and the last one takes back a share of what is then left in
+    loudness level: both end up about half as far off as either would be alone.
+
+    The gain comes from windows that are loud enough to be measured, is straight in between and held at the ends: it
+    follows a drift of level and doesn't pump in pauses.
+
+    Parameters
+    ----------
+    reference
+        As long as `sound`.
+    n_passes
+        Passes over momentary loudness; each takes what the one before left.
+
+    Returns
+    -------
+    Sound
+        As many samples; unchanged where nothing is loud enough to be measured.
+    """
+    for _ in range(n_passes):
+        change = _difference(meters.momentary_loudness_lufs(reference), meters.momentary_loudness_lufs(sound))
+        sound = scaled_by_db(sound, _over_samples(change, sound))
+    left = _difference(meters.loudness_level_phon(reference), meters.loudness_level_phon(sound))
+    return scaled_by_db(sound, LEVEL_SHARE * _over_samples(left, sound))
+
+
+def _difference(reference: Contour, now: Contour) -> Contour:
+    """Reference minus now where both have a value and the reference is within 20 dB of its loudest."""
+    if reference.value.shape != now.value.shape or not (reference.valid & now.valid).any():
+        return meters.EMPTY
+    both = reference.valid & now.valid
+    both &= np.where(both, reference.value, -np.inf) >= np.max(reference.value[both]) - 20.0
+    return Contour(reference.time_s[both], reference.value[both] - now.value[both])
+
+
+def _over_samples(contour: Contour, sound: Sound) -> FloatArray:
+    """A contour at each sample, straight between its frames and held at its ends; 0 where it's empty."""
+    if contour.value.size == 0:
+        return np.zeros(len(sound.samples))
+    time_s = np.arange(len(sound.samples)) / sound.sample_rate_hz
+    return np.interp(time_s, contour.time_s, contour.value)

@@ -1,0 +1,390 @@
+"""Meters: samples to contours, on the sound alone.
+
+Every meter returns an empty contour for a sound that's shorter than its window, and `nan` frames where the property
+doesn't exist. Nothing here raises for a sound that is silent or short: "not measurable" is data.
+
+Sound pressure: a clip at -28 LUFS is taken to play at 65 dB SPL (conversational speech at 1 m, ISO 9921), so full scale
+of a sine's RMS lies at 93 dB SPL. This only matters for meters in sone, phon and acum.
+
+References
+----------
+ITU-R BS.1770-4 (2015). Algorithms to measure audio programme loudness and true-peak audio level.
+ISO 532-1:2017. Acoustics: Methods for calculating loudness, Part 1: Zwicker method.
+DIN 45692:2009. Measurement technique for the simulation of the auditory sensation of sharpness.
+IEC 61260-1:2014. Electroacoustics: Octave-band and fractional-octave-band filters (band mid-frequencies).
+de Jong, N. H. & Wempe, T. (2009). Praat script to detect syllable nuclei and measure speech rate automatically.
+Behavior Research Methods 41(2), 385-390.
+Grosche, P. & Mueller, M. (2011). Extracting predominant local pulse information from music recordings.
+IEEE Transactions on Audio, Speech, and Language Processing 19(6), 1688-1701 (local periodicity of an onset envelope).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import metasona
+import numpy as np
+import pyloudnorm
+from scipy import fft as scipy_fft
+from scipy import ndimage, signal
+
+from builder.acoustics import praat
+from builder.records import BoolArray, Contour, FloatArray, Sound
+
+MOMENTARY_WINDOW_S = 0.4
+MOMENTARY_HOP_S = 0.1
+SPECTRUM_WINDOW_S = 0.064
+SPECTRUM_HOP_S = 0.01
+ENVELOPE_HOP_S = 0.005
+MIN_EVENTS = 5
+FULL_SCALE_DB_SPL = 93.0
+FLOOR_DB = -120.0
+REFERENCE_HZ = 1000.0
+
+EMPTY = Contour(np.zeros(0), np.zeros(0))
+
+
+def _decibels(power: FloatArray) -> FloatArray:
+    return 10.0 * np.log10(np.maximum(power, 10.0 ** (FLOOR_DB / 10.0)))
+
+
+# -- loudness -------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _k_filters(sample_rate_hz: int) -> tuple[pyloudnorm.IIRfilter, ...]:
+    """BS.1770's two stages with the constants that pyloudnorm uses for them at any rate."""
+    return (
+        pyloudnorm.IIRfilter(4.0, 1.0 / np.sqrt(2.0), 1500.0, sample_rate_hz, "high_shelf"),
+        pyloudnorm.IIRfilter(0.0, 0.5, 38.0, sample_rate_hz, "high_pass"),
+    )
+
+
+def k_weighted(sound: Sound) -> FloatArray:
+    """The samples of a mono sound behind BS.1770's K-filter; float64, shape (n,)."""
+    samples = sound.samples
+    for stage in _k_filters(sound.sample_rate_hz):
+        samples = stage.apply_filter(samples)
+    return samples
+
+
+def momentary_loudness_lufs(sound: Sound) -> Contour:
+    """BS.1770 momentary loudness: mean square of the K-weighted samples in 400 ms windows each 100 ms.
+
+    Returns
+    -------
+    Contour
+        LUFS; `nan` in windows under BS.1770's absolute gate of -70 LUFS, and in pauses: more than 20 LU under the loudest
+        window within a second. Empty for a sound under 400 ms.
+    """
+    return sound.once("momentary_loudness_lufs", _momentary_loudness_lufs)
+
+
+def _momentary_loudness_lufs(sound: Sound) -> Contour:
+    width = round(MOMENTARY_WINDOW_S * sound.sample_rate_hz)
+    hop = round(MOMENTARY_HOP_S * sound.sample_rate_hz)
+    if len(sound.samples) < width:
+        return EMPTY
+    energy = np.concatenate([[0.0], np.cumsum(k_weighted(sound) ** 2)])
+    start = np.arange(0, len(sound.samples) - width + 1, hop)
+    loudness = -0.691 + _decibels((energy[start + width] - energy[start]) / width)
+    loud = ndimage.maximum_filter1d(loudness, 2 * round(1.0 / MOMENTARY_HOP_S) + 1, mode="nearest")
+    heard = (loudness >= -70.0) & (loudness >= loud - 20.0)
+    return Contour((start + width / 2) / sound.sample_rate_hz, np.where(heard, loudness, np.nan), heard)
+
+
+# -- spectrum -------------------------------------------------------------------------------------------------------
+
+THIRD_OCTAVE_HZ: FloatArray = REFERENCE_HZ * 10.0 ** (np.arange(-16, 12) / 10.0)
+"""Exact base-ten mid-frequencies of the 28 third-octave bands of ISO 532-1, 25 Hz to 12.5 kHz."""
+
+
+@lru_cache(maxsize=8)
+def _third_octave_weights(n_bins: int, sample_rate_hz: int) -> FloatArray:
+    """Share of each spectral bin's power that falls in each band; shape (28, n_bins)."""
+    width = sample_rate_hz / 2.0 / (n_bins - 1)
+    centre = np.arange(n_bins) * width
+    low = THIRD_OCTAVE_HZ[:, None] * 10.0**-0.05
+    high = THIRD_OCTAVE_HZ[:, None] * 10.0**0.05
+    overlap = np.minimum(high, centre + width / 2.0) - np.maximum(low, centre - width / 2.0)
+    return np.clip(overlap / width, 0.0, 1.0)
+
+
+def spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
+    """Power spectrum in Hann windows of 64 ms each 10 ms.
+
+    Returns
+    -------
+    time_s
+        float64, shape (n_frames,): window centres; windows lie wholly inside the sound.
+    power
+        float64, shape (n_bins, n_frames): mean square per bin, so that a full-scale sine sums to 1/2.
+    """
+    return sound.once("spectrogram", _spectrogram)
+
+
+def _spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
+    width = round(SPECTRUM_WINDOW_S * sound.sample_rate_hz)
+    hop = round(SPECTRUM_HOP_S * sound.sample_rate_hz)
+    if len(sound.samples) < width:
+        return np.zeros(0), np.zeros((width // 2 + 1, 0))
+    window = np.hanning(width + 1)[:-1]
+    frames = np.lib.stride_tricks.sliding_window_view(sound.samples, width)[::hop] * window
+    power = np.abs(scipy_fft.rfft(frames, axis=1).T) ** 2 * (2.0 / (width * np.sum(window**2)))
+    time_s = (np.arange(power.shape[1]) * hop + width / 2) / sound.sample_rate_hz
+    return time_s, power
+
+
+def third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
+    """Third-octave band levels over time.
+
+    Returns
+    -------
+    time_s
+        float64, shape (n_frames,).
+    level_db
+        float64, shape (28, n_frames): dB re full-scale RMS, 25 Hz to 12.5 kHz, no lower than -120.
+    """
+    return sound.once("third_octave_levels_db", _third_octave_levels_db)
+
+
+def _third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
+    time_s, power = spectrogram(sound)
+    return time_s, _decibels(_third_octave_weights(power.shape[0], sound.sample_rate_hz) @ power)
+
+
+def frame_level_db(sound: Sound) -> Contour:
+    """Level of each spectral frame, dB re full-scale RMS."""
+    time_s, power = spectrogram(sound)
+    return Contour(time_s, _decibels(power.sum(axis=0)))
+
+
+def audible(level_db: FloatArray, below_db: float = 20.0) -> BoolArray:
+    """Which frames count: not far under the loud frames around them.
+
+    The loud frames are the highest within half a second on either side, so that a sweep of loudness doesn't mask its own
+    quiet end; frames 45 dB under the loudest of all, or under -75 dB, never count.
+
+    Parameters
+    ----------
+    level_db
+        float64, shape (n_frames,), at the hop of the spectrogram.
+    below_db
+        How far under.
+
+    Returns
+    -------
+    ndarray
+        bool, shape (n_frames,).
+    """
+    if level_db.size == 0:
+        return np.zeros(0, dtype=np.bool_)
+    loud = ndimage.maximum_filter1d(level_db, 2 * round(0.5 / SPECTRUM_HOP_S) + 1, mode="nearest")
+    heard: BoolArray = (level_db >= loud - below_db) & (level_db > max(level_db.max() - 45.0, -75.0))
+    return heard
+
+
+def spectral_tilt_db_per_octave(sound: Sound, low_hz: float = 200.0, high_hz: float = 5500.0) -> Contour:
+    """Slope of the third-octave band levels over log2 frequency, least squares.
+
+    Parameters
+    ----------
+    low_hz, high_hz
+        Band mid-frequencies that count.
+
+    Returns
+    -------
+    Contour
+        dB per octave at 10 ms steps; `nan` in frames more than 20 dB under the loud ones.
+    """
+    time_s, level_db = third_octave_levels_db(sound)
+    used = (THIRD_OCTAVE_HZ >= low_hz) & (THIRD_OCTAVE_HZ <= high_hz)
+    octave = np.log2(THIRD_OCTAVE_HZ[used] / REFERENCE_HZ)
+    octave = octave - octave.mean()
+    slope = octave @ level_db[used] / np.sum(octave**2)
+    heard = audible(frame_level_db(sound).value)
+    return Contour(time_s, np.where(heard, slope, np.nan), heard)
+
+
+# -- ISO 532-1 and DIN 45692 ------------------------------------------------------------------------------------------
+
+
+def _zwicker(sound: Sound) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Time, loudness (sone) and sharpness (acum) each 20 ms, by the method for stationary sounds on each frame."""
+    time_s, level_db = third_octave_levels_db(sound)
+    time_s, level_db = time_s[::2], level_db[:, ::2] + FULL_SCALE_DB_SPL
+    level_db = np.maximum(level_db, -60.0)
+    loudness = np.zeros(len(time_s))
+    sharpness = np.full(len(time_s), np.nan)
+    for frame in range(len(time_s)):
+        result = metasona.loudness_from_levels(level_db[:, frame])
+        loudness[frame] = result.loudness_sone
+        if result.loudness_sone > 0.0:
+            sharpness[frame] = metasona.sharpness_din45692(result.specific_loudness_sone_per_bark).sharpness_acum
+    return time_s, loudness, sharpness
+
+
+def loudness_level_phon(sound: Sound) -> Contour:
+    """ISO 532-1 loudness level of the mean loudness in 400 ms windows each 100 ms, as momentary loudness is windowed.
+
+    Returns
+    -------
+    Contour
+        Phon; `nan` under 0.003 sone (inaudible). Empty for a sound under 400 ms.
+    """
+    time_s, sone, _ = sound.once("zwicker", _zwicker)
+    width = round(MOMENTARY_WINDOW_S / (2.0 * SPECTRUM_HOP_S))
+    hop = round(MOMENTARY_HOP_S / (2.0 * SPECTRUM_HOP_S))
+    if len(sone) < width:
+        return EMPTY
+    start = np.arange(0, len(sone) - width + 1, hop)
+    total = np.concatenate([[0.0], np.cumsum(sone)])
+    mean = (total[start + width] - total[start]) / width
+    loud = 40.0 + 10.0 * np.log2(np.maximum(mean, 1.0))
+    phon = np.where(mean >= 1.0, loud, 40.0 * (np.maximum(mean, 0.0) + 0.0005) ** 0.35)
+    return Contour((time_s[start] + time_s[start + width - 1]) / 2.0, np.where(mean > 0.003, phon, np.nan))
+
+
+def sharpness_acum(sound: Sound) -> Contour:
+    """DIN 45692 sharpness, frame by frame.
+
+    Returns
+    -------
+    Contour
+        Acum at 20 ms steps; `nan` in frames more than 20 dB under the loud ones.
+    """
+    time_s, _, sharpness = sound.once("zwicker", _zwicker)
+    heard = audible(frame_level_db(sound).value)[::2]
+    return Contour(time_s, np.where(heard, sharpness, np.nan), heard)
+
+
+# -- F0 ---------------------------------------------------------------------------------------------------------------
+
+
+def f0_semitones(sound: Sound) -> Contour:
+    """F0 by Praat's autocorrelation, in semitones re 100 Hz; `nan` where unvoiced or inaudible."""
+    return sound.once("f0_semitones", _f0_semitones)
+
+
+def _f0_semitones(sound: Sound) -> Contour:
+    contour = praat.f0_autocorrelation_hz(sound)
+    level = frame_level_db(sound)
+    if level.value.size == 0 or contour.value.size == 0:
+        return EMPTY
+    heard = audible(level.value)[np.clip(np.searchsorted(level.time_s, contour.time_s), 0, level.value.size - 1)]
+    semitones = 12.0 * np.log2(contour.value / 100.0)
+    return Contour(contour.time_s, np.where(heard, semitones, np.nan), heard)
+
+
+# -- events -----------------------------------------------------------------------------------------------------------
+
+
+def envelope_db(sound: Sound) -> Contour:
+    """Level envelope for events: squared samples above 100 Hz under a 20 ms Gaussian, each 5 ms, dB re full scale."""
+    return sound.once("envelope_db", _envelope_db)
+
+
+def _envelope_db(sound: Sound) -> Contour:
+    rate = sound.sample_rate_hz
+    if len(sound.samples) < round(0.1 * rate):
+        return EMPTY
+    high_passed = signal.sosfiltfilt(signal.butter(2, 100.0, "highpass", fs=rate, output="sos"), sound.samples)
+    fine = max(round(0.001 * rate), 1)
+    power = (high_passed[: len(high_passed) // fine * fine] ** 2).reshape(-1, fine).mean(axis=1)
+    per_hop = round(ENVELOPE_HOP_S * rate / fine)
+    smooth = ndimage.gaussian_filter1d(power, 0.01 * rate / fine, mode="constant", truncate=3.0)[::per_hop]
+    return Contour((np.arange(len(smooth)) * per_hop + 0.5) * fine / rate, _decibels(smooth))
+
+
+def event_times_s(sound: Sound, dip_db: float = 3.0) -> FloatArray:
+    """Times of events: peaks of the level envelope that stand `dip_db` above the dips on both sides.
+
+    The rule is de Jong & Wempe's (2009) for syllable nuclei, without the voicing check so that pulses count too: a
+    nucleus is a peak within 20 dB of the loudest within half a second, with a dip of at least `dip_db` before and after it.
+    Its time is the centre of the energy within 3 dB of the peak, which holds still where a flat top would make the
+    maximum jump. The envelope's slow course (a parabola) is taken out first, so that a drift of level moves no event.
+
+    Returns
+    -------
+    ndarray
+        float64, shape (n_events,), ascending; empty if there are none.
+    """
+    envelope = envelope_db(sound)
+    if envelope.value.size == 0 or envelope.value.max() < -75.0:
+        return np.zeros(0)
+    level = envelope.value - _slow_course(envelope)
+    loud = ndimage.maximum_filter1d(level, 2 * round(0.5 / ENVELOPE_HOP_S) + 1, mode="nearest")
+    padded = np.concatenate([[FLOOR_DB], level, [FLOOR_DB]])
+    threshold = np.concatenate([[0.0], loud - 20.0, [0.0]])
+    peaks, _ = signal.find_peaks(padded, height=threshold, prominence=dip_db, distance=round(0.06 / ENVELOPE_HOP_S))
+    times = []
+    for peak in peaks - 1:
+        low, high = peak, peak
+        while low > 0 and level[low - 1] > level[peak] - 3.0:
+            low -= 1
+        while high < len(level) - 1 and level[high + 1] > level[peak] - 3.0:
+            high += 1
+        weight = 10.0 ** (level[low : high + 1] / 10.0)
+        times.append(float(np.sum(weight * envelope.time_s[low : high + 1]) / np.sum(weight)))
+    return np.array(times)
+
+
+def _slow_course(envelope: Contour) -> FloatArray:
+    """Parabola through the frames within 20 dB of the loudest within half a second, dB at each frame."""
+    loud = ndimage.maximum_filter1d(envelope.value, 2 * round(0.5 / ENVELOPE_HOP_S) + 1, mode="nearest")
+    heard = envelope.value >= loud - 20.0
+    return np.polyval(np.polyfit(envelope.time_s[heard], envelope.value[heard], 2), envelope.time_s)
+
+
+def event_rate_log(sound: Sound) -> Contour:
+    """Natural logarithm of the event rate (1/s), one value per interval between neighbouring events.
+
+    Returns
+    -------
+    Contour
+        ln(events per second) at the middle of each interval; empty with fewer than five events: no row, no rate.
+    """
+    times = sound.once("event_times_s", event_times_s)
+    if len(times) < MIN_EVENTS:
+        return EMPTY
+    return Contour((times[1:] + times[:-1]) / 2.0, -np.log(np.diff(times)))
+
+
+def periodicity_rate_log(sound: Sound, window_s: float = 1.2, low_hz: float = 1.5, high_hz: float = 16.0) -> Contour:
+    """Local rate of the level envelope by its short-time autocorrelation: no events are picked.
+
+    Returns
+    -------
+    Contour
+        ln(cycles per second) each 50 ms; `nan` where the envelope has no period (autocorrelation under 0.3).
+        Empty for a sound under `window_s`.
+    """
+    envelope = envelope_db(sound)
+    width = round(window_s / ENVELOPE_HOP_S)
+    if envelope.value.size < width:
+        return EMPTY
+    level = envelope.value - _slow_course(envelope)
+    level = np.maximum(level, np.percentile(level, 95) - 30.0)
+    starts = np.arange(0, len(level) - width + 1, round(0.05 / ENVELOPE_HOP_S))
+    lags = np.arange(round(1.0 / high_hz / ENVELOPE_HOP_S), round(1.0 / low_hz / ENVELOPE_HOP_S) + 1)
+    value = np.full(len(starts), np.nan)
+    for i, start in enumerate(starts):
+        value[i] = _log_rate_of(level[start : start + width], lags)
+    return Contour((starts + width / 2) * ENVELOPE_HOP_S, value)
+
+
+def _log_rate_of(level: FloatArray, lags: np.ndarray) -> float:
+    """ln of the rate at the first clear peak of the normalised autocorrelation; nan without one."""
+    centred = level - level.mean()
+    n = len(centred)
+    energy = np.concatenate([[0.0], np.cumsum(centred**2)])
+    product = np.correlate(centred, centred, "full")[n - 1 :][lags]
+    score = product / np.sqrt(np.maximum(energy[n - lags] * (energy[n] - energy[lags]), 1e-12))
+    peaks = np.flatnonzero((score[1:-1] >= score[:-2]) & (score[1:-1] > score[2:])) + 1
+    if peaks.size == 0 or score[peaks].max() < 0.3:
+        return float("nan")
+    best = int(peaks[np.argmax(score[peaks] >= 0.85 * score[peaks].max())])
+    left, middle, right = score[best - 1 : best + 2]
+    bend = left - 2.0 * middle + right
+    shift = 0.5 * (left - right) / bend if bend < 0 else 0.0
+    return float(-np.log((lags[best] + shift) * ENVELOPE_HOP_S))

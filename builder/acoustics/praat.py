@@ -1,0 +1,148 @@
+"""Praat, through parselmouth: the only file that imports it.
+
+Praat 6.1.38 (embedded in praat-parselmouth 0.4.7) has no Python class for Manipulation, so string commands are called.
+All analysis parameters are named and fixed here: Praat's defaults have changed between versions.
+
+`DurationTier` resynthesis draws from Praat's own random generator; it's seeded before every resynthesis, which makes
+the samples repeatable.
+
+References
+----------
+Boersma, P. (1993). Accurate short-term analysis of the fundamental frequency and the harmonics-to-noise ratio of a
+sampled sound. IFA Proceedings 17, 97-110.
+De Looze, C. & Rauzy, S. (2009). Automatic detection and prediction of topic changes through automatic detection of
+register variations and pause duration. Interspeech 2009, 2919-2922 (F0 range from quantiles).
+Moulines, E. & Charpentier, F. (1990). Pitch-synchronous waveform processing techniques for text-to-speech synthesis
+using diphones. Speech Communication 9, 453-467.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import parselmouth
+from parselmouth.praat import call
+
+from builder.records import Contour, FloatArray, Sound
+
+PITCH_FLOOR_HZ = 60.0
+PITCH_CEILING_HZ = 700.0
+PITCH_STEP_S = 0.01
+
+
+def _praat(sound: Sound) -> parselmouth.Sound:
+    return parselmouth.Sound(sound.samples, sampling_frequency=sound.sample_rate_hz)
+
+
+def _autocorrelation_hz(sound: Sound, floor_hz: float, ceiling_hz: float) -> Contour:
+    pitch = _praat(sound).to_pitch_ac(
+        time_step=PITCH_STEP_S,
+        pitch_floor=floor_hz,
+        max_number_of_candidates=15,
+        very_accurate=False,
+        silence_threshold=0.03,
+        voicing_threshold=0.45,
+        octave_cost=0.01,
+        octave_jump_cost=0.35,
+        voiced_unvoiced_cost=0.14,
+        pitch_ceiling=ceiling_hz,
+    )
+    frequency = pitch.selected_array["frequency"].astype(np.float64)
+    return Contour(pitch.xs(), np.where(frequency > 0, frequency, np.nan))
+
+
+def f0_range_hz(sound: Sound) -> tuple[float, float]:
+    """Floor and ceiling for one sound's F0, from a first pass over 60 to 700 Hz (De Looze & Rauzy 2009).
+
+    Octave errors live outside the range that a voice uses: floor = 0.72 q35 - 10, ceiling = 1.9 q65 + 10 Hz, where q are
+    quantiles of the first pass; widened so that they are never closer than an octave and a half to the median.
+    """
+    return sound.once("f0_range_hz", _f0_range_hz)
+
+
+def _f0_range_hz(sound: Sound) -> tuple[float, float]:
+    first = _autocorrelation_hz(sound, PITCH_FLOOR_HZ, PITCH_CEILING_HZ)
+    voiced = first.value[first.valid]
+    if voiced.size == 0:
+        return PITCH_FLOOR_HZ, PITCH_CEILING_HZ
+    low, median, high = np.percentile(voiced, [35, 50, 65])
+    floor_hz = min(0.72 * low - 10.0, median / 2.0**0.75)
+    ceiling_hz = max(1.9 * high + 10.0, median * 2.0**0.75)
+    return max(float(floor_hz), PITCH_FLOOR_HZ), min(float(ceiling_hz), PITCH_CEILING_HZ)
+
+
+def f0_autocorrelation_hz(sound: Sound) -> Contour:
+    """F0 by Boersma's (1993) autocorrelation method, in the range that `f0_range_hz` finds.
+
+    Returns
+    -------
+    Contour
+        Hz at 10 ms steps, `nan` where unvoiced; empty if the sound is shorter than the analysis window (50 ms).
+    """
+    if sound.duration_s < 3.0 / PITCH_FLOOR_HZ + 2.0 * PITCH_STEP_S:
+        return Contour(np.zeros(0), np.zeros(0))
+    return _autocorrelation_hz(sound, *f0_range_hz(sound))
+
+
+class Overlap:
+    """A sound analysed once for pitch-synchronous overlap-add, resynthesised as often as wanted.
+
+    Parameters
+    ----------
+    sound
+        Mono.
+    """
+
+    def __init__(self, sound: Sound) -> None:
+        self._sample_rate_hz = sound.sample_rate_hz
+        self._duration_s = sound.duration_s
+        self._manipulation = call(_praat(sound), "To Manipulation", PITCH_STEP_S, *f0_range_hz(sound))
+        tier = call(self._manipulation, "Extract pitch tier")
+        n_points = int(call(tier, "Get number of points"))
+        self.time_s: FloatArray = np.array([call(tier, "Get time from index", i + 1) for i in range(n_points)])
+        self.f0_hz: FloatArray = np.array([call(tier, "Get value at index", i + 1) for i in range(n_points)])
+
+    def with_f0(self, f0_hz: FloatArray) -> Sound:
+        """The sound with another F0 at each of `time_s`, the same duration.
+
+        Parameters
+        ----------
+        f0_hz
+            float64, shape of `time_s`.
+
+        Returns
+        -------
+        Sound
+            As many samples as the original.
+        """
+        return self._resynthesise(f0_hz, np.zeros(0), np.zeros(0), seed=0)
+
+    def with_durations(self, time_s: FloatArray, factor: FloatArray, seed: int) -> Sound:
+        """The sound stretched locally: each stretch of time lasts `factor` times as long.
+
+        Parameters
+        ----------
+        time_s, factor
+            float64, shape (n,): points of a DurationTier, linear in between.
+        seed
+            For Praat's generator, which fills unvoiced stretches.
+
+        Returns
+        -------
+        Sound
+            Of whatever length the factors add up to.
+        """
+        return self._resynthesise(self.f0_hz, time_s, factor, seed)
+
+    def _resynthesise(self, f0_hz: FloatArray, time_s: FloatArray, factor: FloatArray, seed: int) -> Sound:
+        """Both tiers are replaced every time: Praat's "Replace" commands change the Manipulation for good."""
+        pitch = call("Create PitchTier", "pitch", 0.0, self._duration_s)
+        for time, value in zip(self.time_s, f0_hz, strict=True):
+            call(pitch, "Add point", float(time), float(value))
+        duration = call("Create DurationTier", "duration", 0.0, self._duration_s)
+        for time, value in zip(time_s, factor, strict=True):
+            call(duration, "Add point", float(time), float(value))
+        call([self._manipulation, pitch], "Replace pitch tier")
+        call([self._manipulation, duration], "Replace duration tier")
+        parselmouth.praat.run(f"x = random_initializeWithSeedUnsafelyButPredictably ({seed})")
+        made = call(self._manipulation, "Get resynthesis (overlap-add)")
+        return Sound(np.ascontiguousarray(made.values[0], dtype=np.float64), self._sample_rate_hz)

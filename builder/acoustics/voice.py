@@ -1,0 +1,246 @@
+"""Sounds made from parameters: a source-filter voice, tones, noises and pulse trains.
+
+Each maker takes a parameter mapping (JSON-able, fully determined), a sample rate and `controls`: dimension name ->
+function of time (s) giving the change there, in the dimension's unit. What a maker can control directly is named in
+`CONTROLS`. With the same parameters, the same random movement (jitter, noise) lies under every control.
+
+References
+----------
+Klatt, D. H. (1980). Software for a cascade/parallel formant synthesizer. JASA 67(3), 971-995 (resonators).
+Klatt, D. H. & Klatt, L. C. (1990). Analysis, synthesis, and perception of voice quality variations among female and
+male talkers. JASA 87(2), 820-857 (KLGLOTT88 glottal pulse, aspiration).
+Peterson, G. E. & Barney, H. L. (1952). Control methods used in a study of the vowels. JASA 24(2), 175-184 (mean F1-F3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import soxr
+from scipy import fft as scipy_fft
+
+from builder.acoustics import filters
+from builder.records import FloatArray, Sound
+
+Controls = Mapping[str, Callable[[FloatArray], FloatArray]]
+
+OVERSAMPLING = 4
+
+VOWEL_FORMANTS_HZ: dict[str, dict[str, tuple[float, float, float]]] = {
+    "man": {"i": (270, 2290, 3010), "e": (530, 1840, 2480), "ae": (660, 1720, 2410), "a": (730, 1090, 2440),
+            "o": (570, 840, 2410), "u": (300, 870, 2240), "uh": (640, 1190, 2390), "er": (490, 1350, 1690)},
+    "woman": {"i": (310, 2790, 3310), "e": (610, 2330, 2990), "ae": (860, 2050, 2850), "a": (850, 1220, 2810),
+              "o": (590, 920, 2710), "u": (370, 950, 2670), "uh": (760, 1400, 2780), "er": (500, 1640, 1960)},
+    "child": {"i": (370, 3200, 3730), "e": (690, 2610, 3570), "ae": (1010, 2320, 3320), "a": (1030, 1370, 3170),
+              "o": (680, 1060, 3180), "u": (430, 1170, 3260), "uh": (850, 1590, 3360), "er": (560, 1820, 2160)},
+}  # fmt: skip
+"""Peterson & Barney's (1952) means, by talker group and vowel."""
+
+HIGHER_FORMANTS_HZ = {"man": (3500.0, 4500.0), "woman": (4100.0, 5300.0), "child": (4700.0, 6100.0)}
+FORMANT_BANDWIDTH_HZ = (60.0, 90.0, 150.0, 200.0, 250.0)
+F0_RANGE_HZ = {"man": (90.0, 145.0), "woman": (165.0, 245.0), "child": (230.0, 320.0)}
+
+
+def _phase(rate_hz: FloatArray, sample_rate_hz: int) -> FloatArray:
+    """Cycles since the start at each sample."""
+    return np.concatenate([[0.0], np.cumsum(rate_hz[:-1])]) / sample_rate_hz
+
+
+def _control(controls: Controls, name: str, time_s: FloatArray) -> FloatArray:
+    return controls[name](time_s) if name in controls else np.zeros_like(time_s)
+
+
+def warp(log_rate: Callable[[FloatArray], FloatArray] | None, duration_s: float) -> tuple[FloatArray, FloatArray]:
+    """Where in the original each moment of a clip with a varying rate comes from.
+
+    The rate is normalised so that the clip lasts as long as the original.
+
+    Parameters
+    ----------
+    log_rate
+        Natural logarithm of the local rate over the clip's own time, up to a constant; None for no change.
+    duration_s
+        Of the clip and of the original.
+
+    Returns
+    -------
+    clip_time_s, original_time_s
+        float64, shape (n,), both from 0 to `duration_s`, dense (at least each 2 ms).
+    """
+    n = max(int(np.ceil(duration_s / 0.002)), 8)
+    clip_time_s = np.linspace(0.0, duration_s, n + 1)
+    if log_rate is None:
+        return clip_time_s, clip_time_s
+    rate = np.exp(log_rate(clip_time_s))
+    passed = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2.0)])
+    return clip_time_s, passed / passed[-1] * duration_s
+
+
+def voice(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls) -> Sound:
+    """A sustained vowel, or an isochronous row of syllables, from a pulse train through formants.
+
+    Parameters
+    ----------
+    parameters
+        `group` (man, woman, child), `vowel`, `f0_hz`, `tract_scale` (multiplies formants), `open_quotient`,
+        `jitter` and `shimmer` (standard deviation from cycle to cycle, relative), `aspiration_db` (re the pulses),
+        `drift_semitones` (slow movement of F0, standard deviation), `duration_s`, `syllable_rate_hz` (None for a
+        sustained vowel), `seed`.
+    controls
+        `pitch` in semitones; `tempo` as natural log of rate (with syllables).
+    """
+    rng = np.random.default_rng(int(parameters["seed"]))
+    rate = sample_rate_hz * OVERSAMPLING
+    n_samples = round(float(parameters["duration_s"]) * sample_rate_hz)
+    time_s = np.arange(n_samples * OVERSAMPLING) / rate
+    n_cycles = int(700.0 * float(parameters["duration_s"])) + 2
+    period_noise = 1.0 + float(parameters["jitter"]) * rng.standard_normal(n_cycles)
+    level_noise = 1.0 + float(parameters["shimmer"]) * rng.standard_normal(n_cycles)
+    drift = _slow_noise(rng, float(parameters["duration_s"]), time_s) * float(parameters["drift_semitones"])
+    aspiration = rng.standard_normal(len(time_s))
+
+    semitones = _control(controls, "pitch", time_s) + drift
+    cycles = _phase(float(parameters["f0_hz"]) * 2.0 ** (semitones / 12.0), rate)
+    boundaries = np.concatenate([[0.0], np.cumsum(period_noise)])
+    cycle = np.searchsorted(boundaries, cycles, side="right") - 1
+    within = (cycles - boundaries[cycle]) / period_noise[cycle]
+    opened = within / float(parameters["open_quotient"])
+    flow = np.where(opened < 1.0, 2.0 * opened - 3.0 * opened**2, 0.0) * level_noise[cycle]
+    breath = 10.0 ** (float(parameters["aspiration_db"]) / 20.0) * aspiration * np.where(opened < 1.0, 1.0, 0.5)
+    excitation = soxr.resample(flow + breath * np.std(flow), rate, sample_rate_hz, "VHQ")[:n_samples]
+    sound = _through_tract(Sound(excitation, sample_rate_hz), parameters)
+    return Sound(sound.samples * _syllables(parameters, n_samples, sample_rate_hz, controls), sample_rate_hz)
+
+
+def _slow_noise(rng: np.random.Generator, duration_s: float, time_s: FloatArray) -> FloatArray:
+    """Unit-variance noise with a knot each 0.4 s, straight in between, its own straight line taken out."""
+    knots = np.arange(0.0, duration_s + 0.8, 0.4)
+    value = rng.standard_normal(len(knots))
+    value -= np.polyval(np.polyfit(knots, value, 1), knots)
+    return np.interp(time_s, knots, value)
+
+
+def _through_tract(sound: Sound, parameters: Mapping[str, Any]) -> Sound:
+    group = str(parameters["group"])
+    centres = (*VOWEL_FORMANTS_HZ[group][str(parameters["vowel"])], *HIGHER_FORMANTS_HZ[group])
+    scale = float(parameters["tract_scale"])
+
+    def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
+        total = np.zeros_like(frequency_hz)
+        for centre, width in zip(centres, FORMANT_BANDWIDTH_HZ, strict=True):
+            total = total + _resonance_db(frequency_hz, centre * scale, width)
+        return total + 0.0 * time_s
+
+    return filters.filtered(sound, gain_db)
+
+
+def _resonance_db(frequency_hz: FloatArray, centre_hz: float, bandwidth_hz: float) -> FloatArray:
+    """Magnitude of a second-order resonator with unit gain at 0 Hz."""
+    ratio = (frequency_hz / centre_hz) ** 2
+    return -10.0 * np.log10((1.0 - ratio) ** 2 + ratio * (bandwidth_hz / centre_hz) ** 2)
+
+
+def _syllables(
+    parameters: Mapping[str, Any], n_samples: int, sample_rate_hz: int, controls: Controls
+) -> FloatArray | float:
+    rate_hz = parameters.get("syllable_rate_hz")
+    if rate_hz is None:
+        return 1.0
+    duration_s = n_samples / sample_rate_hz
+    clip_time_s, original_time_s = warp(controls.get("tempo"), duration_s)
+    original = np.interp(np.arange(n_samples) / sample_rate_hz, clip_time_s, original_time_s)
+    phase = np.mod(original * float(rate_hz), 1.0)
+    return np.sin(np.pi * np.clip(phase / 0.75, 0.0, 1.0)) ** 1.5 + 1e-4
+
+
+def tone(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls) -> Sound:
+    """A pure or complex tone.
+
+    Parameters
+    ----------
+    parameters
+        `f0_hz`, `n_harmonics` (1: pure), `rolloff_db_per_octave`, `duration_s`, `seed` (phases).
+    controls
+        `pitch` in semitones.
+    """
+    rng = np.random.default_rng(int(parameters["seed"]))
+    n_samples = round(float(parameters["duration_s"]) * sample_rate_hz)
+    time_s = np.arange(n_samples) / sample_rate_hz
+    f0_hz = float(parameters["f0_hz"]) * 2.0 ** (_control(controls, "pitch", time_s) / 12.0)
+    cycles = _phase(f0_hz, sample_rate_hz)
+    samples = np.zeros(n_samples)
+    for harmonic in range(1, int(parameters["n_harmonics"]) + 1):
+        level_db = -float(parameters["rolloff_db_per_octave"]) * np.log2(harmonic)
+        below_nyquist = np.clip((0.47 * sample_rate_hz - harmonic * f0_hz) / 300.0, 0.0, 1.0)
+        offset = 0.0 if harmonic == 1 else rng.uniform(0.0, 1.0)
+        samples += 10.0 ** (level_db / 20.0) * below_nyquist * np.sin(2.0 * np.pi * (harmonic * cycles + offset))
+    return Sound(samples, sample_rate_hz)
+
+
+def noise(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls) -> Sound:
+    """Gaussian noise with a straight spectrum on log-log axes.
+
+    Parameters
+    ----------
+    parameters
+        `slope_db_per_octave` (0 white, -3 pink), `low_hz`, `high_hz` (pass band), `duration_s`, `seed`.
+    controls
+        None are used.
+    """
+    del controls
+    rng = np.random.default_rng(int(parameters["seed"]))
+    n_samples = round(float(parameters["duration_s"]) * sample_rate_hz)
+    frequency_hz = scipy_fft.rfftfreq(n_samples, 1.0 / sample_rate_hz)
+    octave = np.log2(np.maximum(frequency_hz, 20.0) / 1000.0)
+    inside = (frequency_hz >= float(parameters["low_hz"])) & (frequency_hz <= float(parameters["high_hz"]))
+    shaped = scipy_fft.rfft(rng.standard_normal(n_samples)) * 10.0 ** (
+        float(parameters["slope_db_per_octave"]) * octave / 20.0
+    )
+    return Sound(scipy_fft.irfft(np.where(inside, shaped, 0.0), n=n_samples), sample_rate_hz)
+
+
+def pulses(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls) -> Sound:
+    """An isochronous row of short tone or noise bursts, each as long a share of its interval as the others.
+
+    Parameters
+    ----------
+    parameters
+        `rate_hz` (bursts per second), `duty` (share of the interval that sounds), `carrier_hz` (None: noise),
+        `duration_s`, `seed`.
+    controls
+        `tempo` as natural log of rate.
+    """
+    rng = np.random.default_rng(int(parameters["seed"]))
+    n_samples = round(float(parameters["duration_s"]) * sample_rate_hz)
+    time_s = np.arange(n_samples) / sample_rate_hz
+    clip_time_s, original_time_s = warp(controls.get("tempo"), n_samples / sample_rate_hz)
+    phase = np.mod(np.interp(time_s, clip_time_s, original_time_s) * float(parameters["rate_hz"]), 1.0)
+    inside = np.clip(phase / float(parameters["duty"]), 0.0, 1.0)
+    envelope = np.sin(np.pi * inside) ** 2
+    if parameters["carrier_hz"] is None:
+        carrier = noise(
+            {"slope_db_per_octave": -3.0, "low_hz": 100.0, "high_hz": 7000.0, **parameters}, sample_rate_hz, {}
+        ).samples
+    else:
+        carrier = np.sin(2.0 * np.pi * (float(parameters["carrier_hz"]) * time_s + rng.uniform()))
+    return Sound(envelope * carrier, sample_rate_hz)
+
+
+MAKERS: dict[str, Callable[[Mapping[str, Any], int, Controls], Sound]] = {
+    "voice": voice,
+    "voice_syllables": voice,
+    "tone": tone,
+    "noise": noise,
+    "pulses": pulses,
+}
+
+CONTROLS: dict[str, frozenset[str]] = {
+    "voice": frozenset({"pitch"}),
+    "voice_syllables": frozenset({"pitch", "tempo"}),
+    "tone": frozenset({"pitch"}),
+    "noise": frozenset(),
+    "pulses": frozenset({"tempo"}),
+}
+"""What each maker controls directly, by dimension name."""

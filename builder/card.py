@@ -1,0 +1,113 @@
+"""The dataset's README: configurations that `datasets` reads, and a card that people read, from the build's numbers.
+
+`datasets` keys its cache of a local folder by name and YAML only, never by file contents: so every configuration carries
+the version and a digest of its shards, or a rebuilt folder would give old rows. It marks missing shards only where
+`dataset_info` has exact counts: so they're here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pyarrow.parquet as pq
+import yaml
+
+from builder.dimensions import BY_NAME
+from builder.shard import features, publish_file
+
+TEMPLATE = Path(__file__).parent.parent / "data_cards" / "card.md.j2"
+ALL = "all"
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+def write(root: Path, manifest: Mapping[str, Any], sample_rate_hz: int) -> None:
+    """Write `README.md` and `ATTRIBUTION.md` of a dataset whose shards and manifest are in place."""
+    facts = _facts(root, manifest)
+    front = yaml.safe_dump(_front_matter(root, manifest, facts, sample_rate_hz), sort_keys=False, allow_unicode=True, width=120)
+    template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    body = template.render(manifest=manifest, facts=facts, dimensions=[BY_NAME[name] for name in facts["dimensions"]])
+    _write_text(root / "README.md", f"---\n{front}---\n\n{body}")
+    lines = "\n".join(f"- {line}" for line in facts["attributions"])
+    _write_text(root / "ATTRIBUTION.md", f"# Sources of the sounds\n\n{lines}\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    publish_file(temporary, path)
+
+
+def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers that the card states, all read back from the shards and the manifest."""
+    columns = ["dimension", "source_kind", "speaker_id", "language", "licence", "attribution", "witness", "effect_jnd"]
+    rows = [row for path in sorted(root.glob("data/*/*.parquet")) for row in pq.read_table(path, columns=columns).to_pylist()]
+    names = list(dict.fromkeys(cell["dimension"] for cell in manifest["cells"]))
+    rejected: dict[str, dict[str, int]] = {name: {} for name in names}
+    tally = {name: {"tried": 0, "published": 0} for name in names}
+    for cell in manifest["cells"]:
+        for key in ("tried", "published"):
+            tally[cell["dimension"]][key] += cell[key]
+        for reason, count in cell["rejected"].items():
+            rejected[cell["dimension"]][reason] = rejected[cell["dimension"]].get(reason, 0) + count
+    return {
+        "dimensions": names,
+        "n_clips": len(rows),
+        "tally": tally,
+        "rejected": {name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in rejected.items()},
+        "kinds": {name: sorted({row["source_kind"] for row in rows if row["dimension"] == name}) for name in names},
+        "speakers": sorted({row["speaker_id"] for row in rows if row["language"]}),
+        "languages": sorted({row["language"] for row in rows if row["language"]}),
+        "licences": sorted({row["licence"] for row in rows}),
+        "attributions": sorted({row["attribution"] for row in rows}),
+        "witness_undecided": sum(row["witness"] == "undecided" for row in rows),
+        "splits": list(dict.fromkeys(cell["split"] for cell in manifest["cells"])),
+    }
+
+
+def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, Any], sample_rate_hz: int) -> dict[str, Any]:
+    columns = features(sample_rate_hz)._to_yaml_list()
+    configs, infos = [], []
+    for name in (ALL, *facts["dimensions"]):
+        included = facts["dimensions"] if name == ALL else [name]
+        shards = [item for item in manifest["shards"] if item["shard"].split("/")[0] in included]
+        content = sha256("".join(item["parquet_sha256"] for item in shards).encode()).hexdigest()
+        configs.append(
+            {
+                "config_name": name,
+                **({"default": True} if name == ALL else {}),
+                "version": manifest["version"],
+                "description": f"seed {manifest['seed']}, sha256-{content}",
+                "data_files": [
+                    {"split": split, "path": [f"data/{dimension}/{split}-*.parquet" for dimension in included]}
+                    for split in facts["splits"]
+                ],
+            }
+        )
+        infos.append(_info(root, name, columns, shards, facts["splits"]))
+    return {
+        "license": manifest["recipe"]["licence"],
+        **({"license_name": "mixed-per-row", "license_link": "ATTRIBUTION.md"} if manifest["recipe"]["licence"] == "other" else {}),
+        "pretty_name": "vocalgrad",
+        "language": facts["languages"] or ["zxx"],
+        "tags": ["audio", "psychoacoustics", "auditory-perception", "benchmark"],
+        "task_categories": ["audio-classification"],
+        "size_categories": [next((label for limit, label in SIZES if facts["n_clips"] < limit), "n>1M")],
+        "annotations_creators": ["machine-generated"],
+        "configs": configs,
+        "dataset_info": infos,
+    }
+
+
+def _info(root: Path, name: str, columns: Any, shards: list[Mapping[str, Any]], splits: list[str]) -> dict[str, Any]:
+    found = []
+    total = 0
+    for split in splits:
+        mine = [item for item in shards if item["shard"].split("/")[1].startswith(f"{split}-")]
+        size = sum((root / "data" / f"{item['shard']}.parquet").stat().st_size for item in mine)
+        found.append({"name": split, "num_bytes": size, "num_examples": sum(item["n_rows"] for item in mine)})
+        total += size
+    return {"config_name": name, "features": columns, "splits": found, "download_size": total, "dataset_size": total}

@@ -1,0 +1,102 @@
+"""Reading a built dataset: rows by identifier, and clips made again from their rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from builder import corpora as corpora_files
+from builder import fill, render, sources
+from builder.acoustics import audio
+from builder.corpora import Corpus
+from builder.errors import NotFound, Refused, VocalgradError
+from builder.recipe import SPEECH_KINDS, SpeechRule
+from builder.records import PairPlan, Sound, Source
+
+
+def manifest(root: Path) -> dict[str, Any]:
+    """The manifest of a built dataset.
+
+    Raises
+    ------
+    NotFound
+        There is none at `root`.
+    """
+    try:
+        found: dict[str, Any] = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise NotFound(f"no dataset at {root}: build one with `make build`, or name its folder with --dataset") from error
+    return found
+
+
+def row(root: Path, row_id: str) -> dict[str, Any]:
+    """The row with an identifier; a unique beginning of one is enough.
+
+    Raises
+    ------
+    NotFound
+        No row, or several, begin so.
+    """
+    found = []
+    for item in manifest(root)["shards"]:
+        path = root / "data" / f"{item['shard']}.parquet"
+        ids = pq.read_table(path, columns=["id"])["id"].to_pylist()
+        found += [(path, number, name) for number, name in enumerate(ids) if name.startswith(row_id)]
+    exact = [hit for hit in found if hit[2] == row_id] or found
+    if len(exact) != 1:
+        several = "none" if not exact else f"{len(exact)} (such as {exact[0][2]})"
+        raise NotFound(f"clip {row_id!r}: {several} of the dataset's identifiers begin so; see the `id` column")
+    path, number, _ = exact[0]
+    values: dict[str, Any] = pq.read_table(path).slice(number, 1).to_pylist()[0]
+    return values
+
+
+class Remaker:
+    """Makes published clips again; loads the corpus at the first clip that needs it.
+
+    Parameters
+    ----------
+    root
+        A built dataset.
+    folder
+        Where its recipe lies, for the corpus.
+    """
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        values = manifest(root)["recipe"]["speech"]
+        self._speech = SpeechRule.model_validate(values)
+        self._folder = folder
+        self._corpora: dict[str, Corpus] | None = None
+
+    def source(self, pair: PairPlan) -> Source:
+        """The realised source of a pair."""
+        if pair.source.kind in SPEECH_KINDS and self._corpora is None:
+            assert self._speech.corpus is not None
+            corpus = corpora_files.load(self._folder / self._speech.corpus)
+            self._corpora = {corpus.name: corpus}
+        return sources.realise(pair.source, pair.sample_rate_hz, self._corpora or {}, self._speech)
+
+    def clip(self, values: Mapping[str, Any]) -> tuple[Sound, bytes]:
+        """A row's clip, rendered again, as sound and as FLAC.
+
+        Raises
+        ------
+        VocalgradError
+            The source can't be used any more.
+        """
+        pair, sign = fill.from_json(json.loads(values["plan"]))
+        try:
+            sound = render.clip(pair, self.source(pair), sign)
+        except Refused as refusal:
+            raise VocalgradError(f"clip {values['id']}: its source can't be rendered again here: {refusal}") from refusal
+        return sound, audio.flac_bytes(sound)
+
+
+def same_bytes(values: Mapping[str, Any], content: bytes) -> bool:
+    """Whether FLAC bytes are those that a row was published with."""
+    return hashlib.sha256(content).hexdigest() == values["audio_sha256"] and content == values["audio"]["bytes"]

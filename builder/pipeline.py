@@ -1,0 +1,356 @@
+"""Walks the stages over shards, on an executor, resuming.
+
+    recipe -> sources -> plan -> (render -> measure -> label -> shard) per shard -> card -> validate
+
+A build goes to `<out>.partial` and takes the place of `<out>` only when it's whole and valid, so what is under `<out>` is
+never half-written. A shard that's already there (in either place) is kept if its report carries the digest of the plan and
+the Parquet file has the checksum that the report says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+import builder
+from builder import card, plan, recipe, shard, sources, validate
+from builder.errors import DatasetInvalid, VocalgradError, WorkerDied
+from builder.fill import Context, Filler
+from builder.plan import Plan
+from builder.progress import Progress
+from builder.records import ShardPlan
+
+STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate")
+
+PINNED_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+PACKAGES = (
+    "datasets", "metasona", "numpy", "praat-parselmouth", "pyarrow", "pyloudnorm", "scipy", "soundfile", "soxr", "swift-f0",
+)  # fmt: skip
+"""Packages whose versions decide the bytes; the manifest records them."""
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, Python and the packages that decide the bytes."""
+    import soundfile
+
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    python = ".".join(str(part) for part in sys.version_info[:2])
+    return {"vocalgrad": builder.__version__, "python": python, **found, "libsndfile": soundfile.__libsndfile_version__}
+
+
+def factory_digest() -> str:
+    """Digest of the code and package versions: shards made by other code aren't reused."""
+    found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
+    root = Path(builder.__file__).parent
+    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
+        found.update(path.relative_to(root).as_posix().encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+# -- in a worker ------------------------------------------------------------------------------------------------------
+
+_worker: dict[str, Any] = {}
+
+
+def _start_worker(context: Context, root: Path, factory: str, ticks: Any) -> None:
+    _worker.update(context=context, root=root, factory=factory, ticks=ticks)
+
+
+def _make_shard(planned: ShardPlan) -> dict[str, Any]:
+    """Fill one shard and write its Parquet and report; returns the report."""
+    ticks = _worker["ticks"]
+    filler = Filler(planned, _worker["context"], lambda published, tried: ticks.put((published, tried)))
+    filler.run()
+    return write_shard(planned, filler, _worker["root"], _worker["factory"])
+
+
+def write_shard(planned: ShardPlan, filler: Filler, root: Path, factory: str) -> dict[str, Any]:
+    """Write a filled shard's Parquet, then its report.
+
+    Returns
+    -------
+    dict
+        The report.
+    """
+    checksum = shard.write(filler.rows, parquet_path(root, planned), planned.sample_rate_hz)
+    report = {
+        "shard": planned.name,
+        "plan_digest": plan.shard_digest(planned),
+        "factory_digest": factory,
+        "parquet_sha256": checksum,
+        "n_rows": len(filler.rows),
+        **filler.report(),
+    }
+    shard.write_json(report, report_path(root, planned))
+    return report
+
+
+def parquet_path(root: Path, planned: ShardPlan) -> Path:
+    """Where a shard's rows lie in a dataset."""
+    return root / "data" / f"{planned.name}.parquet"
+
+
+def report_path(root: Path, planned: ShardPlan) -> Path:
+    """Where a shard's report lies in a dataset."""
+    return root / "reports" / f"{planned.name}.json"
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------------
+
+
+def finished(root: Path, planned: ShardPlan, factory: str) -> dict[str, Any] | None:
+    """The report of a shard that is whole in `root`: same plan, same factory, right checksum; else None."""
+    try:
+        report: dict[str, Any] = json.loads(report_path(root, planned).read_text(encoding="utf-8"))
+        with parquet_path(root, planned).open("rb") as stream:
+            checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return None
+    same = report.get("plan_digest") == plan.shard_digest(planned) and report.get("factory_digest") == factory
+    return report if same and report.get("parquet_sha256") == checksum else None
+
+
+def _reuse(planned: ShardPlan, factory: str, partial: Path, out: Path) -> dict[str, Any] | None:
+    report = finished(partial, planned, factory)
+    if report is not None:
+        return report
+    report = finished(out, planned, factory)
+    if report is not None:
+        for place in (parquet_path, report_path):
+            target = place(partial, planned)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(place(out, planned), target)
+    return report
+
+
+# -- a whole build ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build made."""
+
+    plan: Plan
+    reports: tuple[Mapping[str, Any], ...]
+    out: Path
+    n_reused: int
+
+
+def load_plan(path: Path, seed: int | None) -> tuple[Plan, sources.Gathered]:
+    """Recipe, sources and plan, before any sound is made."""
+    checked = recipe.load(path, seed)
+    gathered = sources.gather(checked, path.parent)
+    return plan.make(checked, {"speech": gathered.speech, "syllables": gathered.syllables}), gathered
+
+
+def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable[[str], None]) -> Built:
+    """Make a whole dataset.
+
+    Parameters
+    ----------
+    path, seed
+        Recipe file; a seed to use instead of the recipe's.
+    out
+        Folder of the dataset; replaced only by a whole, valid one.
+    n_workers
+        Processes; the result doesn't depend on it.
+    say
+        Takes lines for people.
+
+    Raises
+    ------
+    VocalgradError
+        With what to do; finished shards are kept.
+    """
+    _check_replaceable(out)
+    say(f"recipe   {path}")
+    planned, gathered = load_plan(path, seed)
+    say(
+        f"sources  {len(gathered.speech)} cuts and {len(gathered.syllables)} syllables of {len(planned.split_of)} real speakers; "
+        + (f"refused {_counts(gathered.refused)}" if gathered.refused else "nothing refused")
+    )
+    total = sum(item.n_pairs for item in planned.shards)
+    say(f"plan     {total} pairs ({2 * total} clips) in {len(planned.shards)} shards; seed {planned.recipe.seed}, {n_workers} workers")
+    partial = out.with_name(out.name + ".partial")
+    with _locked(partial):
+        reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
+        _finish(planned, gathered, reports, partial)
+        faults = validate.check(partial)
+        if faults:
+            raise DatasetInvalid(f"{partial} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
+        _swap(partial, out)
+    return Built(planned, tuple(reports), out, n_reused)
+
+
+def _check_replaceable(out: Path) -> None:
+    if out.exists() and not (out / "manifest.json").is_file():
+        raise VocalgradError(f"{out} exists and isn't a dataset built by vocalgrad (no manifest.json): move it away or give another OUT")
+
+
+@contextmanager
+def _locked(partial: Path) -> Iterator[None]:
+    """One build at a time per output folder."""
+    partial.mkdir(parents=True, exist_ok=True)
+    with (partial / ".lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise VocalgradError(f"another build is writing to {partial}: wait for it, or give another OUT") from error
+        yield
+
+
+def _fill_all(
+    planned: Plan, context: Context, partial: Path, out: Path, n_workers: int, say: Callable[[str], None]
+) -> tuple[list[dict[str, Any]], int]:
+    factory = factory_digest()
+    reports: dict[str, dict[str, Any]] = {}
+    for item in planned.shards:
+        report = _reuse(item, factory, partial, out)
+        if report is not None:
+            reports[item.name] = report
+    _clear_stale(planned, partial, set(reports))
+    n_reused = len(reports)
+    if n_reused:
+        say(f"resume   {n_reused} of {len(planned.shards)} shards are already there and whole")
+    todo = sorted((item for item in planned.shards if item.name not in reports), key=lambda item: -item.n_pairs)
+    if todo:
+        for report in _run(todo, context, partial, factory, n_workers, say):
+            reports[report["shard"]] = report
+    return [reports[item.name] for item in planned.shards], n_reused
+
+
+def _clear_stale(planned: Plan, partial: Path, kept: set[str]) -> None:
+    """Remove what no shard of this plan owns, and shards that weren't whole."""
+    wanted = {place(partial, item) for item in planned.shards if item.name in kept for place in (parquet_path, report_path)}
+    for path in sorted(partial.rglob("*"), reverse=True):
+        if path.is_file() and path not in wanted and path.name != ".lock":
+            path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _run(
+    todo: list[ShardPlan], context: Context, partial: Path, factory: str, n_workers: int, say: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    """Make shards on worker processes, largest first; yields reports as they're finished."""
+    for name in PINNED_THREADS:
+        os.environ[name] = "1"
+    spawn = multiprocessing.get_context("spawn")
+    ticks = spawn.SimpleQueue()
+    progress = Progress(sum(item.n_pairs for item in todo), say)
+    pool = ProcessPoolExecutor(
+        max_workers=min(n_workers, len(todo)),
+        mp_context=spawn,
+        initializer=_start_worker,
+        initargs=(context, partial.resolve(), factory, ticks),
+    )
+    try:
+        pending: set[Future[dict[str, Any]]] = {pool.submit(_make_shard, item) for item in todo}
+        while pending:
+            done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            while not ticks.empty():
+                progress.add(*ticks.get())
+            for future in done:
+                yield future.result()
+        progress.close()
+    except BrokenProcessPool as error:
+        raise WorkerDied(
+            "a worker process ended without an answer (killed, or out of memory); finished shards are kept: "
+            "run the same command again, with fewer WORKERS if memory was short"
+        ) from error
+    finally:
+        progress.close()
+        _stop(pool)
+
+
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """End the workers now: what they haven't finished is made again at the next run."""
+    processes = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.terminate()
+
+
+def _finish(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]], partial: Path) -> None:
+    """Manifest, licences and card: what makes shards a dataset."""
+    manifest = manifest_of(planned, gathered, reports)
+    shard.write_json(manifest, partial / "manifest.json")
+    card.write(partial, manifest, planned.recipe.sample_rate_hz)
+
+
+def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Everything that says what a build is: recipe, seed, versions, digests, counts, sources."""
+    used = planned.recipe
+    refused = {"refused": dict(sorted(gathered.refused.items())), "details": sorted(gathered.details)}
+    return {
+        "name": used.name,
+        "version": used.version,
+        "seed": used.seed,
+        "release": used.release,
+        "recipe": used.model_dump(mode="json"),
+        "recipe_sha256": used.digest,
+        "plan_digest": planned.digest,
+        "versions": versions(),
+        "shards": [
+            {key: report[key] for key in ("shard", "plan_digest", "parquet_sha256", "n_rows")} for report in reports
+        ],
+        "cells": [cell for report in reports for cell in report["cells"]],
+        "unreachable": [dict(zip(("dimension", "kind", "tier"), item, strict=True)) for item in planned.unreachable],
+        "sources": {**refused, "speakers": {speaker: planned.split_of[speaker] for speaker in sorted(planned.split_of)}},
+    }
+
+
+def _swap(partial: Path, out: Path) -> None:
+    """Put a whole dataset in the place of the old one; the old one is kept until the new one is there."""
+    (partial / ".lock").unlink(missing_ok=True)
+    old = out.with_name(out.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        os.replace(out, old)
+    os.replace(partial, out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _counts(counter: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in sorted(counter.items(), key=lambda item: -item[1]))
+
+
+def table(reports: tuple[Mapping[str, Any], ...]) -> str:
+    """Per dimension and split: pairs tried, published, and rejected by reason."""
+    rows: dict[tuple[str, str], Counter[str]] = {}
+    for report in reports:
+        for cell in report["cells"]:
+            row = rows.setdefault((cell["dimension"], cell["split"]), Counter())
+            row.update({"wanted": cell["wanted"], "tried": cell["tried"], "published": cell["published"]})
+            row.update({f"- {reason}": count for reason, count in cell["rejected"].items()})
+    lines = [f"{'dimension':<12}{'split':<12}{'planned':>8}{'tried':>7}{'published':>11}  rejected by reason (pairs)"]
+    for (dimension, split), row in rows.items():
+        rejected = {key[2:]: count for key, count in row.items() if key.startswith("- ")}
+        lines.append(
+            f"{dimension:<12}{split:<12}{row['wanted']:>8}{row['tried']:>7}{row['published']:>11}  {_counts(rejected) or 'none'}"
+        )
+    return "\n".join(lines)
+
+
+def any_id(built: Built) -> str:
+    """The first clip of the last shard: an example for people."""
+    rows = pq.read_table(parquet_path(built.out, built.plan.shards[-1]), columns=["id"])
+    return str(rows["id"][0])

@@ -1,0 +1,294 @@
+"""Spends all the randomness: recipe and seed to every pair, fully determined, cut into shards.
+
+Speakers go to splits by a keyed hash of (seed, corpus speaker), so that adding speakers or dimensions moves nobody; where a
+small corpus leaves a split short of the recipe's minimum, the speakers whose hash lies nearest are moved to it. Speakers who
+read the same text go to the same split.
+
+Each cell has an endless, ordered row of candidates. A shard walks down the row until the cell is full.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from builder.acoustics import curves
+from builder.errors import CellUnfilled
+from builder.keys import digest, rank_of, seed_of
+from builder.recipe import SPEECH_KINDS, SPLITS, DimensionRecipe, Recipe
+from builder.records import Cell, PairPlan, ShardPlan, SourceSpec
+from builder.synthesis import drawn
+
+SYNTHESIS_BLOCK = 12
+"""Synthetic sources are shuffled per cell in blocks of at least this many, so that cells share sources and analyses."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole build, fully determined.
+
+    Parameters
+    ----------
+    recipe
+        What it was planned from.
+    split_of
+        speaker_id -> split.
+    shards
+        In the order of recipe and splits.
+    unreachable
+        (dimension, kind, tier) that don't exist because the carrier can't span them.
+    """
+
+    recipe: Recipe
+    split_of: Mapping[str, str]
+    shards: tuple[ShardPlan, ...]
+    unreachable: tuple[tuple[str, str, str], ...]
+
+    @property
+    def digest(self) -> str:
+        """Of everything that decides the bytes, but for the code."""
+        return digest([shard_digest(shard) for shard in self.shards], 32)
+
+
+def shard_digest(shard: ShardPlan) -> str:
+    """Digest of a shard's plan."""
+    parts = [
+        shard.name,
+        [[str(cell), count] for cell, count in shard.wanted],
+        {kind: [[spec.source_id, dict(spec.parameters)] for spec in specs] for kind, specs in shard.pool.items()},
+        [[*key, *values] for key, values in sorted(shard.spans.items())],
+        dict(shard.movement),
+        repr(shard.margins),
+        shard.seed,
+        shard.sample_rate_hz,
+    ]
+    return digest(parts, 32)
+
+
+# -- splits -----------------------------------------------------------------------------------------------------------
+
+
+def _normalised(text: str) -> str:
+    return " ".join("".join(ch for ch in text.casefold() if ch.isalnum() or ch.isspace()).split())
+
+
+def _groups(sources: tuple[SourceSpec, ...]) -> list[list[str]]:
+    """Speakers that must stay together because they say the same text; each group sorted."""
+    parent: dict[str, str] = {}
+
+    def root(speaker: str) -> str:
+        while parent.setdefault(speaker, speaker) != speaker:
+            speaker = parent[speaker]
+        return speaker
+
+    first_with: dict[str, str] = {}
+    for source in sources:
+        speaker = source.speaker_id or source.source_id
+        root(speaker)
+        if source.text:
+            other = first_with.setdefault(_normalised(source.text), speaker)
+            low, high = sorted((root(speaker), root(other)))
+            parent[high] = low
+    groups: dict[str, list[str]] = defaultdict(list)
+    for speaker in sorted(parent):
+        groups[root(speaker)].append(speaker)
+    return [groups[key] for key in sorted(groups)]
+
+
+def assign_splits(sources: tuple[SourceSpec, ...], recipe: Recipe) -> dict[str, str]:
+    """Which split each speaker belongs to.
+
+    Parameters
+    ----------
+    sources
+        Real speech.
+    recipe
+        Shares, minimum speakers and cuts per split, seed.
+
+    Raises
+    ------
+    CellUnfilled
+        The corpus can't give every split its minimum.
+    """
+    if not sources:
+        return {}
+    n_cuts = Counter(source.speaker_id or source.source_id for source in sources)
+    place = {
+        tuple(group): int(rank_of("split", recipe.seed, group[0]), 16) / 16.0**16 for group in _groups(sources)
+    }
+    edges, edge = {}, 0.0
+    for split in SPLITS:
+        if split in recipe.splits:
+            edges[split] = (edge, edge + recipe.splits[split].share)
+            edge += recipe.splits[split].share
+    members: dict[str, list[tuple[str, ...]]] = {
+        split: sorted((g for g in place if low <= place[g] < high or (high >= 1.0 - 1e-9 and place[g] >= low)), key=place.__getitem__)
+        for split, (low, high) in edges.items()
+    }
+    _fill_minimums(members, place, edges, n_cuts, recipe)
+    return {speaker: split for split, groups in members.items() for group in groups for speaker in group}
+
+
+def _has(groups: list[tuple[str, ...]], n_cuts: Mapping[str, int]) -> tuple[int, int]:
+    speakers = [speaker for group in groups for speaker in group]
+    return len(speakers), sum(n_cuts[speaker] for speaker in speakers)
+
+
+def _fill_minimums(
+    members: dict[str, list[tuple[str, ...]]],
+    place: Mapping[tuple[str, ...], float],
+    edges: Mapping[str, tuple[float, float]],
+    n_cuts: Mapping[str, int],
+    recipe: Recipe,
+) -> None:
+    """Move the nearest groups to splits that are short, from splits that can spare them."""
+
+    def short(split: str, without: tuple[str, ...] | None = None) -> bool:
+        speakers, cuts = _has([group for group in members[split] if group != without], n_cuts)
+        return speakers < recipe.splits[split].min_speakers or cuts < recipe.splits[split].min_cuts  # type: ignore[index]
+
+    for split, (low, high) in edges.items():
+        while short(split):
+            spare = [
+                (min(abs(place[group] - low), abs(place[group] - high)), group, other)
+                for other in members
+                if other != split
+                for group in members[other]
+                if not short(other, without=group)
+            ]
+            if not spare:
+                needs = ", ".join(f"{name}: {rule.min_speakers} speakers and {rule.min_cuts} cuts" for name, rule in recipe.splits.items())
+                speakers, cuts = _has([group for groups in members.values() for group in groups], n_cuts)
+                raise CellUnfilled(
+                    f"the corpus has {speakers} speakers with {cuts} cuts of speech, too few for the splits ({needs}); "
+                    "lower min_speakers or min_cuts, or use a larger corpus"
+                )
+            _, group, other = min(spare)
+            members[other].remove(group)
+            members[split].append(group)
+
+
+# -- shards and candidates --------------------------------------------------------------------------------------------
+
+
+def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]]) -> Plan:
+    """The plan of a whole build.
+
+    Parameters
+    ----------
+    recipe
+        Checked.
+    real
+        Kind -> real sources (`speech`, `syllables`).
+    """
+    split_of = assign_splits(tuple(real.get("speech", ())), recipe)
+    shards: list[ShardPlan] = []
+    unreachable = []
+    for part in recipe.dimensions:
+        for rule in part.sources:
+            unreachable += [(part.dimension, rule.kind, tier) for tier in part.tiers if tier not in part.tiers_on(rule)]
+        for split in SPLITS:
+            if split in recipe.splits:
+                shards += _shards_of(recipe, part, split, real, split_of)
+    return Plan(recipe, split_of, tuple(shards), tuple(unreachable))
+
+
+def _shards_of(
+    recipe: Recipe,
+    part: DimensionRecipe,
+    split: str,
+    real: Mapping[str, tuple[SourceSpec, ...]],
+    split_of: Mapping[str, str],
+) -> list[ShardPlan]:
+    cells = [
+        (Cell(part.dimension, tier, curve, rule.kind, split), part.pairs(rule, split))
+        for rule in part.sources
+        for tier in part.tiers_on(rule)
+        for curve in part.curves
+        if part.pairs(rule, split) > 0
+    ]
+    total = sum(count for _, count in cells)
+    if total == 0:
+        return []
+    n_shards = -(-total // part.max_pairs_per_shard)
+    spans = {
+        (cell.tier, cell.curve, cell.kind): (
+            part.span(cell.kind, cell.tier, cell.curve),
+            round(part.span(cell.kind, cell.tier, cell.curve) * curves.end_to_start(cell.curve), 6),
+            round(part.spec.jnd.on(cell.kind), 6),
+        )
+        for cell, _ in cells
+    }
+    shards = []
+    for index in range(n_shards):
+        pool = {
+            rule.kind: tuple(
+                spec
+                for spec in real.get(rule.kind, ())
+                if split_of.get(spec.speaker_id or "") == split and seed_of("shard", spec.source_id) % n_shards == index
+            )
+            for rule in part.sources
+            if rule.kind in SPEECH_KINDS
+        }
+        shards.append(
+            ShardPlan(
+                dimension=part.dimension,
+                split=split,
+                index=index,
+                count=n_shards,
+                wanted=tuple((cell, count // n_shards + (index < count % n_shards)) for cell, count in cells),
+                pool=pool,
+                spans=spans,
+                movement={rule.kind: rule.movement for rule in part.sources},
+                margins=part.as_margins(),
+                seed=recipe.seed,
+                sample_rate_hz=recipe.sample_rate_hz,
+            )
+        )
+    return shards
+
+
+def candidates(shard: ShardPlan, cell: Cell) -> Iterator[PairPlan]:
+    """Pairs that may fill a cell, in order; ends when a real corpus is used up, never for synthesis."""
+    span, contrast, jnd = shard.spans[cell.tier, cell.curve, cell.kind]
+    sources = _real(shard, cell) if cell.kind in SPEECH_KINDS else _synthetic(shard, cell)
+    for source in sources:
+        yield PairPlan(
+            dimension=cell.dimension,
+            tier=cell.tier,
+            curve=cell.curve,
+            split=cell.split,
+            span=span,
+            planned_contrast=contrast,
+            jnd=jnd,
+            source=source,
+            movement=shard.movement[cell.kind],
+            sample_rate_hz=shard.sample_rate_hz,
+        )
+
+
+def _real(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:
+    """Each source once, speakers taking turns; both orders shuffled for the cell."""
+    by_speaker: dict[str, list[SourceSpec]] = defaultdict(list)
+    for spec in sorted(shard.pool[cell.kind], key=lambda spec: rank_of(shard.seed, str(cell), spec.source_id)):
+        by_speaker[spec.speaker_id or spec.source_id].append(spec)
+    speakers = sorted(by_speaker, key=lambda speaker: rank_of(shard.seed, str(cell), "speaker", speaker))
+    turn = 0
+    while any(len(by_speaker[speaker]) > turn for speaker in speakers):
+        for speaker in speakers:
+            if len(by_speaker[speaker]) > turn:
+                yield by_speaker[speaker][turn]
+        turn += 1
+
+
+def _synthetic(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:
+    """Numbers of this shard's own synthetic sources, shuffled for the cell block by block."""
+    largest = max((count for other, count in shard.wanted if other.kind == cell.kind), default=1)
+    size = max(SYNTHESIS_BLOCK, 2 * largest)
+    block = 0
+    while True:
+        numbers = range(block * size, (block + 1) * size)
+        for number in sorted(numbers, key=lambda number: rank_of(shard.seed, str(cell), number)):
+            yield drawn(cell.kind, cell.split, number * shard.count + shard.index, shard.seed)
+        block += 1

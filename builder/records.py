@@ -1,0 +1,327 @@
+"""The frozen records that pass between stages. Every physical field carries its unit in its name.
+
+Times are in seconds from the start of the clip; samples are float64 in [-1, 1] (full scale = 1); a contour's value is
+`nan` where the dimension does not exist (F0 in silence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+T = TypeVar("T")
+
+
+class Direction(StrEnum):
+    """Which way the swept dimension goes over the clip."""
+
+    UP = "up"
+    DOWN = "down"
+
+
+class Reason(StrEnum):
+    """Why a source or a pair was not published. Every refusal is counted under one of these."""
+
+    # the source file or its cut
+    UNREADABLE = "unreadable"
+    NOT_FINITE = "not_finite"
+    NOT_MONO = "not_mono"
+    RATE_TOO_LOW = "rate_too_low"
+    TOO_SHORT = "too_short"
+    SILENT = "silent"
+    CLIPPED = "clipped"
+    UNVOICED = "unvoiced"
+    NOT_REPEATABLE = "not_repeatable"
+    # the sweep
+    DOES_NOTHING = "does_nothing"
+    OUT_OF_RANGE = "out_of_range"
+    NO_HEADROOM = "no_headroom"
+    # the label
+    UNMEASURABLE = "unmeasurable"
+    CONTRADICTED = "contradicted"
+    UNCLEAR = "unclear"
+    TOO_SMALL = "too_small"
+    NOT_SALIENT = "not_salient"
+    DIFFERENCE_UNFIT = "difference_unfit"
+    WITNESS_CONTRADICTS = "witness_contradicts"
+    LEAK = "leak"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """Samples and their rate.
+
+    Parameters
+    ----------
+    samples
+        float64, shape (n,) for mono or (n, 2) for stereo, full scale 1.
+    sample_rate_hz
+        Samples per second.
+    """
+
+    samples: FloatArray
+    sample_rate_hz: int
+    _memo: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def duration_s(self) -> float:
+        """Length in seconds."""
+        return len(self.samples) / self.sample_rate_hz
+
+    def once(self, name: str, compute: Callable[[Sound], T]) -> T:
+        """The result of `compute(self)`, computed at the first call and kept under `name`.
+
+        Analyses that several measures share (spectrogram, F0, momentary loudness) cost once per sound this way.
+        """
+        if name not in self._memo:
+            self._memo[name] = compute(self)
+        result: T = self._memo[name]
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Contour:
+    """A dimension's value over time.
+
+    Parameters
+    ----------
+    time_s
+        float64, shape (n_frames,): centre of each frame.
+    value
+        float64, shape (n_frames,), in the dimension's unit; `nan` where undefined.
+    counted
+        bool, shape (n_frames,): frames that are loud enough to be asked for a value; None for all. The share of valid
+        frames is a share of these, so that pauses don't count against a clip.
+    """
+
+    time_s: FloatArray
+    value: FloatArray
+    counted: BoolArray | None = None
+
+    @property
+    def valid(self) -> BoolArray:
+        """bool, shape (n_frames,): where the value exists."""
+        return np.isfinite(self.value)
+
+
+@dataclass(frozen=True)
+class Jnd:
+    """The unit that tiers count in, in the dimension's unit, with where it comes from.
+
+    Parameters
+    ----------
+    steady
+        On carriers that hold still by themselves: synthesis, repeated syllables.
+    running
+        On running speech.
+    source
+        Paper or standard, or what makes it a convention.
+    """
+
+    steady: float
+    running: float
+    source: str
+
+    def on(self, kind: str) -> float:
+        """The unit that applies on a source kind."""
+        return self.running if kind == "speech" else self.steady
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """What is swept, fully determined: enough to make the same samples again.
+
+    Parameters
+    ----------
+    kind
+        `speech`, `syllables`, `voice`, `tone`, `noise` or `pulses`.
+    source_id
+        Opaque, stable identifier of the recording cut or synthesis.
+    parameters
+        JSON-able values that the kind's maker understands.
+    speaker_id, language, text
+        Who speaks what in which language (ISO 639-1); None where there is no such thing or it isn't known.
+    licence, attribution
+        SPDX licence identifier and the line that must be printed with it.
+    """
+
+    kind: str
+    source_id: str
+    parameters: Mapping[str, Any]
+    speaker_id: str | None
+    language: str | None
+    text: str | None
+    licence: str
+    attribution: str
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A source as sound, ready to be swept.
+
+    Parameters
+    ----------
+    spec
+        Where it comes from.
+    sound
+        Mono, at the reference level, ends faded.
+    start_s, end_s
+        The active region: what a sweep covers.
+    seed
+        For random parts of a resynthesis; the same for the sham and both clips of a pair.
+    controls
+        Dimensions that `synthesise` can move directly.
+    synthesise
+        Makes the sound again under controls (dimension -> change at each time); None for recordings.
+    """
+
+    spec: SourceSpec
+    sound: Sound
+    start_s: float
+    end_s: float
+    seed: int
+    controls: frozenset[str] = frozenset()
+    synthesise: Callable[[Mapping[str, Callable[[FloatArray], FloatArray]]], Sound] | None = None
+
+
+@dataclass(frozen=True)
+class Margins:
+    """By how much a measurement must agree before it's a label; the recipe's `margins` and `isolation`.
+
+    Parameters
+    ----------
+    min_contrast_jnd
+        Smallest |contrast| as heard, in J.
+    min_share_of_plan
+        Smallest |contrast| as heard, as a share of the planned one.
+    min_valid, min_valid_third
+        Smallest share of frames with a value, over the active region and in each of its thirds.
+    difference_gain
+        Allowed gain of the difference contour on the planned curve.
+    min_r_squared
+        Smallest share of the difference contour's variance that the planned curve explains.
+    min_salience
+        Smallest total change over standard deviation of the residual; 0 asks for nothing.
+    max_leak_jnd
+        Largest |contrast| of a held dimension against the sham, in J.
+    bases
+        Which label bases are published: `heard`, `difference`.
+    """
+
+    min_contrast_jnd: float = 1.0
+    min_share_of_plan: float = 0.5
+    min_valid: float = 0.6
+    min_valid_third: float = 0.2
+    difference_gain: tuple[float, float] = (0.6, 1.4)
+    min_r_squared: float = 0.7
+    min_salience: float = 0.0
+    max_leak_jnd: float = 0.8
+    bases: tuple[str, ...] = ("heard",)
+
+
+@dataclass(frozen=True)
+class PairPlan:
+    """A rising and a falling clip, fully determined: the unit that is accepted or rejected whole.
+
+    Parameters
+    ----------
+    dimension, tier, curve, split
+        The cell, with the source's kind.
+    span
+        Unsigned end-to-end change in the dimension's unit; 0 for a control.
+    planned_contrast
+        Unsigned change from first to last third that the span gives on this curve.
+    jnd
+        J on this kind of source, in the dimension's unit.
+    source
+        What is swept.
+    movement
+        Share of the carrier's own movement about its trend that is kept.
+    sample_rate_hz
+        Working and published rate.
+    """
+
+    dimension: str
+    tier: str
+    curve: str
+    split: str
+    span: float
+    planned_contrast: float
+    jnd: float
+    source: SourceSpec
+    movement: float
+    sample_rate_hz: int
+
+    @property
+    def cell(self) -> Cell:
+        """The cell that the pair competes for."""
+        return Cell(self.dimension, self.tier, self.curve, self.source.kind, self.split)
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """What is filled to an exact count of pairs, so that balance holds by construction."""
+
+    dimension: str
+    tier: str
+    curve: str
+    kind: str
+    split: str
+
+    def __str__(self) -> str:
+        return " x ".join((self.dimension, self.tier, self.curve, self.kind, self.split))
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """A part of the build that is made on its own: planned rows in, one Parquet and one report out.
+
+    Parameters
+    ----------
+    dimension, split
+        What it belongs to.
+    index, count
+        This shard's number (from 0) and how many the dimension and split have.
+    wanted
+        Pairs to fill per cell.
+    pool
+        Real sources that only this shard may use, by kind.
+    spans
+        (tier, curve, kind) -> (span, planned contrast, J).
+    movement
+        Kind -> share of the carrier's own movement that is kept.
+    margins
+        Of the label rule.
+    seed, sample_rate_hz
+        The recipe's.
+    """
+
+    dimension: str
+    split: str
+    index: int
+    count: int
+    wanted: tuple[tuple[Cell, int], ...]
+    pool: Mapping[str, tuple[SourceSpec, ...]]
+    spans: Mapping[tuple[str, str, str], tuple[float, float, float]]
+    movement: Mapping[str, float]
+    margins: Margins
+    seed: int
+    sample_rate_hz: int
+
+    @property
+    def name(self) -> str:
+        """Path of the shard below the data folder, without its ending."""
+        return f"{self.dimension}/{self.split}-{self.index:05d}-of-{self.count:05d}"
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that the shard must fill."""
+        return sum(count for _, count in self.wanted)

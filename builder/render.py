@@ -1,0 +1,70 @@
+"""One planned clip to samples: pure in the plan row and its source.
+
+After a sweep nothing touches the samples but what restores a held dimension, and the rounding to 16 bit.
+"""
+
+from __future__ import annotations
+
+from builder.acoustics import audio
+from builder.dimensions import BY_NAME, Dimension, Planned
+from builder.errors import Refused
+from builder.records import PairPlan, Reason, Sound, Source
+
+
+def planned(pair: PairPlan, source: Source, sign: int) -> Planned:
+    """The contour asked of one clip of a pair: sign +1 rises, -1 falls, 0 is the sham."""
+    curve = pair.curve if sign else "flat"
+    return Planned(curve, sign * pair.span, source.start_s, source.end_s, pair.movement)
+
+
+def sham(pair: PairPlan, source: Source) -> Sound:
+    """The same pipeline under a flat curve; made once per source, dimension and movement.
+
+    Raises
+    ------
+    Refused
+        As `clip`.
+    """
+    dimension = BY_NAME[pair.dimension]
+    return source.sound.once(f"sham {dimension.name} {pair.movement}", lambda _: _rendered(dimension, source, planned(pair, source, 0)))
+
+
+def clip(pair: PairPlan, source: Source, sign: int) -> Sound:
+    """One clip as it is published: rounded to 16 bit, as long as its source to the sample.
+
+    Parameters
+    ----------
+    pair
+        What to make.
+    source
+        Realised from `pair.source`.
+    sign
+        +1 rises, -1 falls, 0 is the sham (a control).
+
+    Raises
+    ------
+    Refused
+        `does_nothing` where the samples equal the sham's; `no_headroom` over -1 dBFS; and what the dimension refuses.
+    """
+    flat = sham(pair, source)
+    if sign == 0:
+        return flat
+    dimension = BY_NAME[pair.dimension]
+    made = _rendered(dimension, source, planned(pair, source, sign), flat)
+    if (made.samples == flat.samples).all():
+        raise Refused(Reason.DOES_NOTHING, f"a span of {pair.span:g} {dimension.unit} leaves every sample as it was")
+    return made
+
+
+def _rendered(dimension: Dimension, source: Source, contour: Planned, flat: Sound | None = None) -> Sound:
+    made = dimension.manipulate(source, contour)
+    if len(made.samples) != len(source.sound.samples):
+        raise Refused(Reason.OUT_OF_RANGE, f"{len(made.samples)} samples came back, {len(source.sound.samples)} went in")
+    for name in dimension.restores if flat is not None else ():
+        restore = BY_NAME[name].restore
+        if restore is not None and flat is not None:
+            made = restore(made, flat)
+    peak_dbfs = audio.peak_dbfs(made)
+    if peak_dbfs > audio.PEAK_LIMIT_DBFS:
+        raise Refused(Reason.NO_HEADROOM, f"peak {peak_dbfs:+.2f} dBFS, at most {audio.PEAK_LIMIT_DBFS:+.0f} is allowed")
+    return audio.rounded_to_pcm16(made)

@@ -1,0 +1,103 @@
+"""A picture of one clip: waveform, spectrogram, and the planned, heard and sham contours with label and margins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from builder import fill, label, measure, render
+from builder.acoustics import audio, meters, statistics
+from builder.dimensions import BY_NAME, Dimension
+from builder.records import Contour, FloatArray, Sound, Source
+
+INK, PLAN, HEARD, SHAM = "#1b1f24", "#d1495b", "#00798c", "#9aa0a6"
+
+
+def write(values: Mapping[str, Any], source: Source, target: Path) -> None:
+    """Draw a published row.
+
+    Parameters
+    ----------
+    values
+        The row; its published bytes are what's drawn.
+    source
+        Realised from the row's plan, for the sham and the planned contour.
+    target
+        PNG to write.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pair, sign = fill.from_json(json.loads(values["plan"]))
+    dimension = BY_NAME[pair.dimension]
+    sound = audio.from_flac(values["audio"]["bytes"])
+    flat = render.sham(pair, source)
+    figure, (wave, spectrum, contours) = pyplot.subplots(
+        3, 1, figsize=(9, 7.6), sharex=True, height_ratios=(1, 2.2, 2.2), constrained_layout=True
+    )
+    _draw_wave(wave, sound)
+    _draw_spectrum(spectrum, sound)
+    planned = render.planned(pair, source, sign).at
+    _draw_contours(contours, dimension, measure.measure(sound, dimension), measure.measure(flat, dimension), planned, source)
+    figure.suptitle(_title(values), fontsize=11, color=INK, x=0.02, ha="left")
+    figure.savefig(target, dpi=130)
+    pyplot.close(figure)
+
+
+def _title(values: Mapping[str, Any]) -> str:
+    leaks = ", ".join(f"{name} {leak:+.2f}" for name, leak in values["leak_jnd"].items() if leak is not None)
+    direction = {0: "up", 1: "down", None: "none"}[values["direction"]]
+    return (
+        f"{values['id']}   {values['dimension']}: {direction}   ({values['tier']}, {values['curve']}, {values['source_kind']}"
+        + (f", {values['speaker_id']}" if values["speaker_id"] else "")
+        + f")\nheard {values['effect']:+.3g} {values['unit']} = {values['effect_jnd']:+.1f} J, asked span {values['span']:+.3g};  "
+        f"rank {values['rank_correlation']:+.2f};  against sham: gain {values['difference_gain']:.2f}, "
+        f"R² {values['difference_r_squared']:.2f};  witness {values['witness']}\nleak in J: {leaks or 'none measured'}"
+    )
+
+
+def _draw_wave(axes: Any, sound: Sound) -> None:
+    time_s = np.arange(len(sound.samples)) / sound.sample_rate_hz
+    axes.plot(time_s, sound.samples, color=INK, linewidth=0.4)
+    limit = max(float(np.max(np.abs(sound.samples))), 1e-3)
+    axes.set(ylabel="full scale", ylim=(-1.05 * limit, 1.05 * limit), xlim=(0, sound.duration_s))
+
+
+def _draw_spectrum(axes: Any, sound: Sound) -> None:
+    time_s, power = meters.spectrogram(sound)
+    level = 10.0 * np.log10(power + 1e-12)
+    top = float(level.max())
+    half = sound.sample_rate_hz / 2000.0
+    axes.imshow(
+        level, origin="lower", aspect="auto", cmap="magma", vmin=top - 70.0, vmax=top,
+        extent=(time_s[0], time_s[-1], 0.0, half), interpolation="nearest",
+    )  # fmt: skip
+    axes.set(ylabel="kHz", ylim=(0.0, half))
+
+
+def _draw_contours(
+    axes: Any, dimension: Dimension, heard: Contour, flat: Contour, planned: Any, source: Source
+) -> None:
+    start_s, end_s = source.start_s, source.end_s
+    dense: FloatArray = np.linspace(start_s, end_s, 400)
+    known = flat.value[flat.valid]
+    centre = float(np.median(known)) if known.size else 0.0
+    axes.plot(dense, centre + planned(dense), color=PLAN, linewidth=2.2, label="planned (about the sham's median)")
+    axes.plot(flat.time_s, statistics.smooth(flat).value, ".", color=SHAM, markersize=3, label="sham")
+    axes.plot(heard.time_s, statistics.smooth(heard).value, ".", color=HEARD, markersize=4, label="heard")
+    figures = label.hear(heard, start_s, end_s)
+    third = (end_s - start_s) / 3.0
+    for low_s in (start_s, end_s - third):
+        inside = heard.valid & (heard.time_s >= low_s) & (heard.time_s <= low_s + third)
+        if inside.any():
+            axes.hlines(np.median(heard.value[inside]), low_s, low_s + third, color=HEARD, linewidth=2, alpha=0.5)
+    axes.set(xlabel="s", ylabel=f"{dimension.name}, {dimension.unit}")
+    axes.set_title(f"first and last third: {figures.contrast:+.3g} {dimension.unit}", fontsize=9, color=HEARD, loc="right")
+    axes.legend(fontsize=8, frameon=False, loc="best")
+    axes.grid(alpha=0.25)

@@ -1,0 +1,200 @@
+"""Where sound comes from: speech cuts, repeated syllables of real voices, and synthesis.
+
+`gather` finds the real sources of a recipe; `realise` turns any `SourceSpec` into samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from builder import corpora as corpora_files
+from builder.acoustics import audio, voice
+from builder.corpora import Corpus, Cut, Recording, read_recording
+from builder.errors import NotFound, Refused
+from builder.keys import digest, seed_of
+from builder.recipe import Recipe, SpeechRule
+from builder.synthesis import syllable_parameters
+from builder.records import FloatArray, Reason, Sound, Source, SourceSpec
+
+SYLLABLE_FADE_S = 0.008
+
+
+def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> Source:
+    """A source as sound, at the reference level and with faded ends.
+
+    Parameters
+    ----------
+    spec
+        What to make.
+    sample_rate_hz
+        Working rate.
+    corpora
+        By name; needed for `speech` and `syllables`.
+    rule
+        How recordings are read.
+
+    Raises
+    ------
+    Refused
+        The recording can't be read or is silent.
+    NotFound
+        The corpus or recording isn't there.
+    """
+    seed = seed_of("resynthesis", spec.source_id) % 2**31
+    if spec.kind in voice.MAKERS:
+        make = partial(_synthesised, spec, sample_rate_hz, _reference_gain(spec, sample_rate_hz))
+        sound = make({})
+        controls, synthesise = voice.CONTROLS[spec.kind], make
+        return Source(spec, sound, *audio.active_region_s(sound), seed, controls, synthesise)
+    stretch = _recorded(spec, sample_rate_hz, corpora, rule)
+    if spec.kind == "syllables":
+        stretch = _repeated(stretch, spec.parameters)
+    sound = audio.faded(audio.at_reference_level(stretch))
+    return Source(spec, sound, *audio.active_region_s(sound), seed)
+
+
+def _reference_gain(spec: SourceSpec, sample_rate_hz: int) -> float:
+    raw = audio.faded(voice.MAKERS[spec.kind](spec.parameters, sample_rate_hz, {}), _fade_s(spec))
+    level = audio.at_reference_level(raw)
+    return float(np.max(np.abs(level.samples)) / np.max(np.abs(raw.samples)))
+
+
+def _fade_s(spec: SourceSpec) -> float:
+    return 0.01 if spec.kind in ("pulses", "voice_syllables") else 0.04
+
+
+def _synthesised(
+    spec: SourceSpec, sample_rate_hz: int, gain: float, controls: Mapping[str, Callable[[FloatArray], FloatArray]]
+) -> Sound:
+    """The same gain under every control: a sweep's own effect on level isn't hidden here."""
+    made = voice.MAKERS[spec.kind](spec.parameters, sample_rate_hz, controls)
+    return audio.faded(Sound(made.samples * gain, sample_rate_hz), _fade_s(spec))
+
+
+def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> Sound:
+    name, member = spec.parameters["corpus"], spec.parameters["member"]
+    if name not in corpora:
+        raise NotFound(f"corpus {name!r} isn't in the recipe; it holds the recording {member!r} that this clip is made from")
+    recording = _recording(corpora[name], member, spec.speaker_id)
+    sound = read_recording(corpora[name], recording, rule, sample_rate_hz)
+    start, end = int(spec.parameters["start"]), int(spec.parameters["end"])
+    if end > len(sound.samples):
+        raise Refused(Reason.TOO_SHORT, f"{member} has {len(sound.samples)} samples, {end} are needed")
+    return Sound(sound.samples[start:end], sample_rate_hz)
+
+
+def _recording(corpus: Corpus, member: str, speaker: str | None) -> Recording:
+    for recording in corpus.recordings:
+        if recording.member == member and recording.speaker == speaker:
+            return recording
+    raise NotFound(f"corpus {corpus.name!r} has no recording {member!r} of speaker {speaker!r}")
+
+
+def _repeated(syllable: Sound, parameters: Mapping[str, Any]) -> Sound:
+    """A syllable repeated at a steady rate, each repetition the same samples."""
+    rate = syllable.sample_rate_hz
+    once = audio.faded(syllable, SYLLABLE_FADE_S).samples
+    period = round(rate / float(parameters["rate_hz"]))
+    repeats = int(parameters["repeats"])
+    if len(once) > period:
+        raise Refused(Reason.NOT_REPEATABLE, f"a syllable of {len(once) / rate:.3f} s doesn't fit {period / rate:.3f} s")
+    row = np.zeros(period)
+    row[: len(once)] = once
+    return Sound(np.tile(row, repeats), rate)
+
+
+# -- gathering real sources -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The real sources of a recipe.
+
+    Parameters
+    ----------
+    corpora
+        By name.
+    speech, syllables
+        Sources, sorted by identifier.
+    sex
+        speaker_id -> f, m or None.
+    refused
+        Reason -> count, of recordings and cuts.
+    details
+        One line per refusal.
+    """
+
+    corpora: Mapping[str, Corpus]
+    speech: tuple[SourceSpec, ...]
+    syllables: tuple[SourceSpec, ...]
+    sex: Mapping[str, str | None]
+    refused: Mapping[str, int]
+    details: tuple[str, ...]
+
+
+NOTHING = Gathered({}, (), (), {}, {}, ())
+
+
+def gather(recipe: Recipe, folder: Path) -> Gathered:
+    """Fetch, check and cut the recipe's speech corpus.
+
+    Parameters
+    ----------
+    recipe
+        With `speech.corpus` relative to `folder`; without a corpus nothing is gathered.
+    folder
+        Where the recipe file lies.
+
+    Raises
+    ------
+    CorpusUnavailable
+        Files of the corpus can't be had.
+    """
+    if recipe.speech.corpus is None:
+        return NOTHING
+    corpus = corpora_files.load(folder / recipe.speech.corpus)
+    found = corpora_files.survey(corpus, recipe.speech, recipe.sample_rate_hz)
+    speech = sorted((_speech_spec(corpus, cut) for cut in found.cuts), key=lambda spec: spec.source_id)
+    syllables = sorted(
+        (_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables),
+        key=lambda spec: spec.source_id,
+    )
+    sex = {recording.speaker: recording.sex for recording in corpus.recordings}
+    return Gathered({corpus.name: corpus}, tuple(speech), tuple(syllables), sex, dict(found.refused), tuple(found.details))
+
+
+def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
+    recording = cut.recording
+    where = {"corpus": corpus.name, "member": recording.member, "start": cut.start, "end": cut.end}
+    return SourceSpec(
+        kind="speech",
+        source_id="r" + digest([where, recording.speaker])[1:],
+        parameters=where,
+        speaker_id=recording.speaker,
+        language=recording.language,
+        text=recording.text,
+        licence=recording.licence,
+        attribution=recording.attribution,
+    )
+
+
+def _syllable_spec(corpus: Corpus, cut: Cut, low: int, high: int, sample_rate_hz: int) -> SourceSpec:
+    recording = cut.recording
+    where = {"corpus": corpus.name, "member": recording.member, "start": low, "end": high}
+    source_id = "y" + digest([where, recording.speaker])[1:]
+    return SourceSpec(
+        kind="syllables",
+        source_id=source_id,
+        parameters={**where, **syllable_parameters(source_id, (high - low) / sample_rate_hz)},
+        speaker_id=recording.speaker,
+        language=recording.language,
+        text=None,
+        licence=recording.licence,
+        attribution=recording.attribution,
+    )

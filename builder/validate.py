@@ -1,0 +1,171 @@
+"""Are the bytes right? Rereads a dataset as a stranger would: nothing but the folder is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import soundfile
+
+from builder.acoustics import audio
+from builder.shard import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features
+
+SMALL = [
+    "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
+    "speaker_id", "text", "duration_s", "span", "effect", "plan", "audio_sha256",
+]  # fmt: skip
+LABEL_WORDS = re.compile(r"(?<![a-z])(up|down|increas|decreas|ris(e|ing)|fall)", re.IGNORECASE)
+LOCAL_PATH = re.compile(rb"(/home/|/root/|/tmp/|/Users/|/work/|[A-Za-z]:\\\\)")
+GROUP_SLACK = 1.2
+
+
+def check(root: Path) -> list[str]:
+    """Every fault of a dataset folder, one line each; an empty list means it's valid.
+
+    Parameters
+    ----------
+    root
+        The folder with `manifest.json`, `README.md` and `data/`.
+    """
+    try:
+        manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return [f"manifest.json: can't be read: {error}"]
+    faults: list[str] = []
+    rows: list[dict[str, Any]] = []
+    expected = features(manifest["recipe"]["sample_rate_hz"]).arrow_schema
+    listed = {f"data/{item['shard']}.parquet" for item in manifest["shards"]}
+    present = {path.relative_to(root).as_posix() for path in root.glob("data/**/*") if path.is_file()}
+    faults += [f"{name}: listed in the manifest and not there" for name in sorted(listed - present)]
+    faults += [f"{name}: there and not listed in the manifest" for name in sorted(present - listed)]
+    for item in manifest["shards"]:
+        path = root / "data" / f"{item['shard']}.parquet"
+        if path.is_file():
+            faults += _shard_faults(path, item, expected, manifest["recipe"]["sample_rate_hz"], rows)
+    if not rows:
+        return [*faults, "no rows at all"]
+    faults += list(_row_faults(rows))
+    faults += list(_balance_faults(rows, manifest))
+    faults += list(_split_faults(rows))
+    faults += list(_path_faults(root))
+    return faults
+
+
+def _shard_faults(path: Path, item: Mapping[str, Any], expected: Any, sample_rate_hz: int, rows: list[dict[str, Any]]) -> Iterator[str]:
+    name = item["shard"]
+    with path.open("rb") as stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != item["parquet_sha256"]:
+            yield f"{name}: the checksum isn't the manifest's"
+    try:
+        file = pq.ParquetFile(path)
+        found = file.schema_arrow
+        if not found.remove_metadata().equals(expected.remove_metadata()):
+            yield f"{name}: columns differ: {sorted(set(found.names) ^ set(expected.names)) or 'types or order'}"
+            return
+        for number in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(number)
+            if group.num_rows > MAX_GROUP_ROWS or group.total_byte_size > MAX_GROUP_BYTES * GROUP_SLACK:
+                yield f"{name}: row group {number} has {group.num_rows} rows and {group.total_byte_size} bytes"
+        n_before = len(rows)
+        split = name.split("/")[1].split("-")[0]
+        for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
+            for row in batch.to_pylist():
+                yield from _audio_faults(row, sample_rate_hz)
+                rows.append({**{key: row[key] for key in SMALL}, "split": split})
+    except (OSError, ValueError) as error:
+        yield f"{name}: can't be read: {error}"
+        return
+    if len(rows) - n_before != item["n_rows"]:
+        yield f"{name}: {len(rows) - n_before} rows, the manifest says {item['n_rows']}"
+
+
+def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int) -> Iterator[str]:
+    what = row["id"]
+    content = row["audio"]["bytes"]
+    if hashlib.sha256(content).hexdigest() != row["audio_sha256"]:
+        yield f"{what}: the audio's checksum isn't the row's"
+    if row["audio"]["path"] != f"{what}.flac":
+        yield f"{what}: audio path {row['audio']['path']!r}"
+    try:
+        sound = audio.from_flac(content)
+    except (soundfile.LibsndfileError, RuntimeError) as error:
+        yield f"{what}: the audio can't be decoded: {error}"
+        return
+    if sound.sample_rate_hz != sample_rate_hz or sound.samples.ndim != 1:
+        yield f"{what}: {sound.sample_rate_hz} Hz, shape {sound.samples.shape}"
+    if abs(sound.duration_s - row["duration_s"]) > 1e-4:
+        yield f"{what}: {sound.duration_s:.4f} s of audio, the row says {row['duration_s']:.4f}"
+    if audio.peak_dbfs(sound) > audio.PEAK_LIMIT_DBFS + 0.01:
+        yield f"{what}: peak {audio.peak_dbfs(sound):+.2f} dBFS"
+
+
+def _row_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
+    for key in ("id", "audio_sha256"):
+        for value, count in Counter(row[key] for row in rows).items():
+            if count > 1:
+                yield f"{key} {value} stands in {count} rows"
+    for row in rows:
+        what = row["id"]
+        if len(set(row["choices"])) != 2 or row["answer"] not in row["choices"]:
+            yield f"{what}: answer {row['answer']!r}, choices {row['choices']}"
+        elif row["choices"][row["answer_index"]] != row["answer"]:
+            yield f"{what}: answer_index {row['answer_index']} isn't the answer"
+        sign = {0: 1, 1: -1}.get(row["direction"], 0)
+        if (sign > 0) != (row["answer"] == "increase") or row["span"] * sign <= 0 or row["effect"] * sign <= 0:
+            yield f"{what}: direction, answer, span and effect disagree"
+        if LABEL_WORDS.search(what) or LABEL_WORDS.search(row["pair_id"]) or LABEL_WORDS.search(row["source_id"]):
+            yield f"{what}: an identifier tells the label"
+
+
+def _balance_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> Iterator[str]:
+    by_cell: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_cell[row["dimension"], row["tier"], row["curve"], row["source_kind"], row["split"]].append(row)
+    for cell in manifest["cells"]:
+        key = tuple(cell[part] for part in ("dimension", "tier", "curve", "kind", "split"))
+        found = by_cell.pop(key, [])
+        ups = sum(row["direction"] == 0 for row in found)
+        if len(found) != 2 * cell["wanted"] or 2 * ups != len(found):
+            yield f"cell {' x '.join(key)}: {ups} up and {len(found) - ups} down, {cell['wanted']} of each are wanted"
+        if cell["tried"] != cell["published"] + sum(cell["rejected"].values()):
+            yield f"cell {' x '.join(key)}: tried isn't published + rejected"
+    yield from (f"cell {' x '.join(key)}: not in the manifest" for key in by_cell)
+    for pair, clips in _grouped(rows, "pair_id").items():
+        if sorted(row["direction"] for row in clips) != [0, 1] or len({tuple(row["choices"]) for row in clips}) != 1:
+            yield f"pair {pair}: not one rising and one falling clip with the same choices"
+    for split, mine in _grouped(rows, "split").items():
+        first = Counter(row["answer_index"] for row in mine)
+        if first[0] != first[1]:
+            yield f"{split}: the first choice is right in {first[0]} of {len(mine)} rows"
+
+
+def _grouped(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[row[key]].append(row)
+    return groups
+
+
+def _split_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
+    for key in ("speaker_id", "source_id", "text"):
+        where: dict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            if row[key]:
+                where[row[key]].add(row["split"])
+        for value, splits in where.items():
+            if len(splits) > 1:
+                yield f"{key} {value!r} is in {' and '.join(sorted(splits))}"
+
+
+def _path_faults(root: Path) -> Iterator[str]:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix in (".md", ".json"):
+            found = LOCAL_PATH.search(path.read_bytes())
+            if found:
+                yield f"{path.relative_to(root)}: holds a local path ({found.group().decode()}...)"
