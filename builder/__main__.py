@@ -196,17 +196,19 @@ def _label(arguments: argparse.Namespace) -> int:
     values = dataset.row(arguments.dataset, arguments.id)
     sound = audio.from_flac(values["audio"]["bytes"])
     dimension = BY_NAME[values["dimension"]]
-    heard = label.hear(measure.measure(sound, dimension), *audio.active_region_s(sound))
+    heard = label.hear(measure.measure(sound, dimension), values["active_start_s"], values["active_end_s"])
     said = {1: "up", -1: "down", 0: "nothing"}[label.direction_of(heard, dimension.jnd.on(values["source_kind"]), Margins())]
     published = {0: "up", 1: "down"}[values["direction"]]
     print(f"{values['id']}: {dimension.name}: the bytes say {said}, published is {published}")
     print(f"contrast {heard.contrast:+.3f} {dimension.unit} (published {values['effect']:+.3f}), trend {heard.trend:+.3f},")
-    print(f"rank {heard.rank_correlation:+.2f}, tau of blocks {heard.block_tau:+.2f}, salience {heard.salience:.2f}, valid {heard.valid:.0%}")
+    print(
+        f"rank {heard.rank_correlation:+.2f}, tau of blocks {heard.block_tau:+.2f}, salience {heard.salience:.2f}, valid {heard.valid:.0%}"
+    )
     return 0 if said == published else 1
 
 
 def _shard(arguments: argparse.Namespace) -> int:
-    from builder import pipeline
+    from builder import layout, pipeline
     from builder.errors import NotFound
     from builder.fill import Context, Filler
 
@@ -214,12 +216,12 @@ def _shard(arguments: argparse.Namespace) -> int:
     mine = next((item for item in planned.shards if item.name == arguments.name), None)
     if mine is None:
         raise NotFound(f"the plan has no shard {arguments.name!r}; it has {', '.join(item.name for item in planned.shards[:4])}, ...")
-    filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech), lambda published, tried: None)
+    filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech))
     filler.run()
     partial = arguments.out.with_name(arguments.out.name + ".partial")
     report = pipeline.write_shard(mine, filler, partial, pipeline.factory_digest())
     print(pipeline.table((report,)))
-    print(f"{pipeline.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
+    print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
     return 0
 
 
@@ -248,13 +250,14 @@ def _build(arguments: argparse.Namespace) -> int:
 
     built = pipeline.build(arguments.recipe, arguments.seed, arguments.out, arguments.workers, _say)
     print(pipeline.table(built.reports))
-    some_id = pipeline.any_id(built)
-    print(f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {sum(r['n_rows'] for r in built.reports)} clips. Try next:")
-    command = "" if os.environ.get("VIRTUAL_ENV") else ".venv/bin/"
-    print(f"  {command}python -c 'from datasets import load_dataset; print(load_dataset(\"{built.out}\", \"pitch\"))'")
-    print(f"  {command}vocalgrad show {some_id}      # a picture of one clip")
-    print(f"  {command}vocalgrad render {some_id}    # the same bytes again, from its row")
-    print("  make build SEED=2                         # fresh splits")
+    some_id, dimension = pipeline.any_clip(built)
+    n_clips = sum(report["n_rows"] for report in built.reports)
+    print(f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {n_clips} clips. Try next:")
+    dataset = "" if built.out == DEFAULT_OUT else f" --dataset {built.out}"
+    print(f'  .venv/bin/python -c \'from datasets import load_dataset; print(load_dataset("{built.out}", "{dimension}"))\'')
+    print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
+    print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")
+    print("  make build SEED=2                                  # fresh splits")
     return 0
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from builder.dimensions import BY_NAME
-from builder.shard import features, publish_file
+from builder.layout import features, write_text
 
 TEMPLATE = Path(__file__).parent.parent / "data_cards" / "card.md.j2"
 ALL = "all"
@@ -30,15 +30,9 @@ def write(root: Path, manifest: Mapping[str, Any], sample_rate_hz: int) -> None:
     front = yaml.safe_dump(_front_matter(root, manifest, facts, sample_rate_hz), sort_keys=False, allow_unicode=True, width=120)
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     body = template.render(manifest=manifest, facts=facts, dimensions=[BY_NAME[name] for name in facts["dimensions"]])
-    _write_text(root / "README.md", f"---\n{front}---\n\n{body}")
+    write_text(f"---\n{front}---\n\n{body}", root / "README.md")
     lines = "\n".join(f"- {line}" for line in facts["attributions"])
-    _write_text(root / "ATTRIBUTION.md", f"# Sources of the sounds\n\n{lines}\n")
-
-
-def _write_text(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    publish_file(temporary, path)
+    write_text(f"# Sources of the sounds\n\n{lines}\n", root / "ATTRIBUTION.md")
 
 
 def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,8 +76,7 @@ def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, A
                 "version": manifest["version"],
                 "description": f"seed {manifest['seed']}, sha256-{content}",
                 "data_files": [
-                    {"split": split, "path": [f"data/{dimension}/{split}-*.parquet" for dimension in included]}
-                    for split in facts["splits"]
+                    {"split": split, "path": [f"data/{dimension}/{split}-*.parquet" for dimension in included]} for split in facts["splits"]
                 ],
             }
         )

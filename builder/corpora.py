@@ -29,6 +29,7 @@ from builder.recipe import SpeechRule
 from builder.records import BoolArray, FloatArray, Reason, Sound
 
 RECORDING_KEYS = {"member", "speaker", "sex", "language", "text", "licence", "attribution", "segments_s", "raw"}
+ENTRY_KEYS = {"package", "file", "sha256", "folder", "archive", "recordings", "table"}
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
 
 
@@ -172,9 +173,7 @@ def _faults(path: Path, document: Any) -> list[str]:
             faults.append(f"{at}: package needs file and sha256")
         if ("recordings" in entry) == ("table" in entry):
             faults.append(f"{at}: exactly one of recordings and table is required")
-        for key in entry:
-            if key not in ("package", "file", "sha256", "folder", "archive", "recordings", "table"):
-                faults.append(f"{at}.{key}: unknown key")
+        faults += [f"{at}.{key}: unknown key" for key in entry if key not in ENTRY_KEYS]
         for number, item in enumerate(entry.get("recordings") or []):
             here = f"{at}.recordings.{number}"
             faults += [f"{here}.{key}: unknown key" for key in item if key not in RECORDING_KEYS]
@@ -185,11 +184,9 @@ def _faults(path: Path, document: Any) -> list[str]:
     return faults
 
 
-def _open_entry(
-    path: Path, entry: Mapping[str, Any], attributions: Mapping[str, str]
-) -> tuple[list[Recording], dict[str, Path]]:
+def _open_entry(path: Path, entry: Mapping[str, Any], attributions: Mapping[str, str]) -> tuple[list[Recording], dict[str, Path]]:
     if "folder" in entry:
-        root = path.parent / entry["folder"]
+        root: Path = path.parent / entry["folder"]
         if not root.is_dir():
             raise CorpusUnavailable(f"{entry['folder']}: no such folder beside {path.name}")
     else:
@@ -203,15 +200,16 @@ def _open_entry(
 
 def _unpacked(path: Path, entry: Mapping[str, Any]) -> Path:
     """Folder with the members of an archive; only those that are listed are unpacked."""
+    archive: Path
     if "package" in entry:
         archive = fetch.fetch(entry["package"], entry["file"], entry["sha256"])
         checksum = entry["sha256"]
     else:
-        archive = path.parent / entry["archive"]
+        archive = path.parent / str(entry["archive"])
         if not archive.is_file():
             raise CorpusUnavailable(f"{entry['archive']}: no such archive beside {path.name}")
         checksum = fetch.sha256_of(archive)
-    root = fetch.cache_dir() / "unpacked" / checksum[:16]
+    root = fetch.cache_dir() / "unpacked" / str(checksum)[:16]
     root.mkdir(parents=True, exist_ok=True)
     if "table" in entry:
         fetch.extract(archive, [entry["table"]], root)

@@ -99,4 +99,4 @@ class Remaker:
 
 def same_bytes(values: Mapping[str, Any], content: bytes) -> bool:
     """Whether FLAC bytes are those that a row was published with."""
-    return hashlib.sha256(content).hexdigest() == values["audio_sha256"] and content == values["audio"]["bytes"]
+    return bool(hashlib.sha256(content).hexdigest() == values["audio_sha256"] and content == values["audio"]["bytes"])

@@ -39,9 +39,7 @@ def sha256_of(path: Path) -> str:
 
 def _pip_settings(name: str) -> list[str]:
     """What pip is configured with for `name` (environment before files), split at blanks; [] if unset."""
-    listing = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    ).stdout
+    listing = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     found = dict(line.split("=", 1) for line in listing.splitlines() if "=" in line)
     for scope in (":env:", "install", "global"):
         value = found.get(f"{scope}.{name}")
@@ -114,7 +112,7 @@ def fetch(package: str, filename: str, sha256: str) -> Path:
             except Exception as error:  # the HTTP client's own errors share no public base class
                 fault = type(error).__name__
                 continue
-            os.replace(arrived, target)
+            Path(arrived).replace(target)
             return target
     raise CorpusUnavailable(f"{filename}: {fault}")
 
@@ -149,7 +147,7 @@ def extract(archive: Path, members: list[str], into: Path) -> None:
         handle, name = tempfile.mkstemp(dir=target.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        os.replace(name, target)
+        Path(name).replace(target)
 
 
 def _contents(archive: Path, members: list[str]) -> Iterator[tuple[str, bytes]]:

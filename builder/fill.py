@@ -22,7 +22,7 @@ from builder.dimensions import BY_NAME, DIMENSIONS, Dimension
 from builder.errors import CellUnfilled, Refused
 from builder.keys import digest
 from builder.recipe import SpeechRule
-from builder.records import Cell, Contour, Direction, Margins, PairPlan, Reason, ShardPlan, Sound, Source
+from builder.records import Cell, Contour, Direction, Margins, PairPlan, Reason, ShardPlan, Sound, Source, SourceSpec
 
 MAX_TRIES_PER_PAIR = 60
 """Synthesis never runs out of candidates: a cell that needs more tries than this per pair is given up."""
@@ -43,6 +43,8 @@ class Clip:
     witness: str
     leaks: Mapping[str, float | None]
     basis: str
+    start_s: float
+    end_s: float
 
 
 @dataclass
@@ -100,19 +102,15 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
     contour_asked = render.planned(pair, source, sign)
     to_sham_s = _to_sham(dimension, contour_asked.at, sound.duration_s)
     change = label.difference(contour, measure.measure(flat, dimension), to_sham_s)
-    unfit, gain, r_squared = label.judge_difference(
-        change, contour_asked.seen_at(change.time_s, dimension.window_s), margins
-    )
+    unfit, gain, r_squared = label.judge_difference(change, contour_asked.seen_at(change.time_s, dimension.window_s), margins)
     if unfit is not None:
         raise _Rejected(unfit.value, f"gain {gain:.2f}, R-squared {r_squared:.2f}")
 
     leaks = _leaks(dimension, pair, sound, flat, to_sham_s, source, margins)
-    contradicts, verdict = label.judge_witness(
-        measure.witness(sound, dimension), measure.witness(flat, dimension), sign, start_s, end_s
-    )
+    contradicts, verdict = label.judge_witness(measure.witness(sound, dimension), measure.witness(flat, dimension), sign, start_s, end_s)
     if contradicts is not None:
         raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}")
-    return Clip(sound, sign, heard, contour, gain, r_squared, verdict, leaks, basis)
+    return Clip(sound, sign, heard, contour, gain, r_squared, verdict, leaks, basis, start_s, end_s)
 
 
 def _to_sham(dimension: Dimension, log_rate: Any, duration_s: float) -> Callable[[Any], Any] | None:
@@ -141,9 +139,7 @@ def _leaks(
         jnd = other.jnd.on(pair.source.kind)
         pairs = zip(other.held_by, measure.held(sound, other), measure.held(flat, other), strict=True)
         for number, (how, clip_contour, sham_contour) in enumerate(pairs):
-            leak = label.leak_jnd(
-                clip_contour, sham_contour, to_sham_s, source.start_s, source.end_s, jnd, how.factor_per_ten
-            )
+            leak = label.leak_jnd(clip_contour, sham_contour, to_sham_s, source.start_s, source.end_s, jnd, how.factor_per_ten)
             if number == 0:
                 found[name] = leak
             limit = margins.max_leak_jnd if number == 0 else how.limit_jnd
@@ -160,10 +156,14 @@ def judge_pair(pair: PairPlan, source: Source, margins: Margins) -> tuple[Clip, 
 # -- one shard --------------------------------------------------------------------------------------------------------
 
 
+def _no_tick(*_: int) -> None:
+    """Progress that nobody looks at."""
+
+
 class Filler:
     """Fills one shard; keeps each source with its analyses and shams for all its conditions."""
 
-    def __init__(self, shard: ShardPlan, context: Context, tick: Callable[[int, int], None]) -> None:
+    def __init__(self, shard: ShardPlan, context: Context, tick: Callable[[int, int], object] = _no_tick) -> None:
         self.shard = shard
         self.context = context
         self.tick = tick
@@ -218,9 +218,7 @@ class Filler:
         key = pair.source.source_id
         if key not in self._sources:
             try:
-                self._sources[key] = sources.realise(
-                    pair.source, pair.sample_rate_hz, self.context.corpora, self.context.speech
-                )
+                self._sources[key] = sources.realise(pair.source, pair.sample_rate_hz, self.context.corpora, self.context.speech)
             except Refused as refusal:
                 self._sources[key] = refusal
         found = self._sources[key]
@@ -271,7 +269,6 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
     choices = ["increase", "decrease"] if increase_first else ["decrease", "increase"]
     answer = "increase" if clip.sign > 0 else "decrease"
     row_id = "vg" + digest(["clip", planned], 20)
-    start_s, end_s = audio.active_region_s(clip.sound)
     return {
         "id": row_id,
         "audio": {"bytes": content, "path": f"{row_id}.flac"},
@@ -290,8 +287,8 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "language": pair.source.language,
         "text": pair.source.text,
         "duration_s": round(clip.sound.duration_s, 6),
-        "active_start_s": round(start_s, 4),
-        "active_end_s": round(end_s, 4),
+        "active_start_s": round(clip.start_s, 4),
+        "active_end_s": round(clip.end_s, 4),
         "span": clip.sign * pair.span,
         "unit": dimension.unit,
         "effect": clip.heard.contrast,
@@ -321,4 +318,4 @@ def question(dimension: Dimension, choices: list[str]) -> str:
 def from_json(planned: Mapping[str, Any]) -> tuple[PairPlan, int]:
     """The pair and sign of a row's `plan`."""
     values = dict(planned["pair"])
-    return PairPlan(**{**values, "source": sources.SourceSpec(**values["source"])}), int(planned["sign"])
+    return PairPlan(**{**values, "source": SourceSpec(**values["source"])}), int(planned["sign"])

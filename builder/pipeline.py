@@ -32,6 +32,7 @@ import builder
 from builder import card, plan, recipe, shard, sources, validate
 from builder.errors import DatasetInvalid, VocalgradError, WorkerDied
 from builder.fill import Context, Filler
+from builder.layout import parquet_path, report_path, write_json
 from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import ShardPlan
@@ -99,18 +100,8 @@ def write_shard(planned: ShardPlan, filler: Filler, root: Path, factory: str) ->
         "n_rows": len(filler.rows),
         **filler.report(),
     }
-    shard.write_json(report, report_path(root, planned))
+    write_json(report, report_path(root, planned))
     return report
-
-
-def parquet_path(root: Path, planned: ShardPlan) -> Path:
-    """Where a shard's rows lie in a dataset."""
-    return root / "data" / f"{planned.name}.parquet"
-
-
-def report_path(root: Path, planned: ShardPlan) -> Path:
-    """Where a shard's report lies in a dataset."""
-    return root / "reports" / f"{planned.name}.json"
 
 
 # -- resuming ---------------------------------------------------------------------------------------------------------
@@ -292,7 +283,7 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 def _finish(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]], partial: Path) -> None:
     """Manifest, licences and card: what makes shards a dataset."""
     manifest = manifest_of(planned, gathered, reports)
-    shard.write_json(manifest, partial / "manifest.json")
+    write_json(manifest, partial / "manifest.json")
     card.write(partial, manifest, planned.recipe.sample_rate_hz)
 
 
@@ -309,9 +300,7 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
         "recipe_sha256": used.digest,
         "plan_digest": planned.digest,
         "versions": versions(),
-        "shards": [
-            {key: report[key] for key in ("shard", "plan_digest", "parquet_sha256", "n_rows")} for report in reports
-        ],
+        "shards": [{key: report[key] for key in ("shard", "plan_digest", "parquet_sha256", "n_rows")} for report in reports],
         "cells": [cell for report in reports for cell in report["cells"]],
         "unreachable": [dict(zip(("dimension", "kind", "tier"), item, strict=True)) for item in planned.unreachable],
         "sources": {**refused, "speakers": {speaker: planned.split_of[speaker] for speaker in sorted(planned.split_of)}},
@@ -324,8 +313,8 @@ def _swap(partial: Path, out: Path) -> None:
     old = out.with_name(out.name + ".old")
     shutil.rmtree(old, ignore_errors=True)
     if out.exists():
-        os.replace(out, old)
-    os.replace(partial, out)
+        out.replace(old)
+    partial.replace(out)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -344,13 +333,12 @@ def table(reports: tuple[Mapping[str, Any], ...]) -> str:
     lines = [f"{'dimension':<12}{'split':<12}{'planned':>8}{'tried':>7}{'published':>11}  rejected by reason (pairs)"]
     for (dimension, split), row in rows.items():
         rejected = {key[2:]: count for key, count in row.items() if key.startswith("- ")}
-        lines.append(
-            f"{dimension:<12}{split:<12}{row['wanted']:>8}{row['tried']:>7}{row['published']:>11}  {_counts(rejected) or 'none'}"
-        )
+        lines.append(f"{dimension:<12}{split:<12}{row['wanted']:>8}{row['tried']:>7}{row['published']:>11}  {_counts(rejected) or 'none'}")
     return "\n".join(lines)
 
 
-def any_id(built: Built) -> str:
-    """The first clip of the last shard: an example for people."""
-    rows = pq.read_table(parquet_path(built.out, built.plan.shards[-1]), columns=["id"])
-    return str(rows["id"][0])
+def any_clip(built: Built) -> tuple[str, str]:
+    """Identifier and dimension of the first clip: an example for people."""
+    first = built.plan.shards[0]
+    rows = pq.read_table(parquet_path(built.out, first), columns=["id"])
+    return str(rows["id"][0]), first.dimension

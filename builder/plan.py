@@ -114,9 +114,7 @@ def assign_splits(sources: tuple[SourceSpec, ...], recipe: Recipe) -> dict[str, 
     if not sources:
         return {}
     n_cuts = Counter(source.speaker_id or source.source_id for source in sources)
-    place = {
-        tuple(group): int(rank_of("split", recipe.seed, group[0]), 16) / 16.0**16 for group in _groups(sources)
-    }
+    place = {tuple(group): int(rank_of("split", recipe.seed, group[0]), 16) / 16.0**16 for group in _groups(sources)}
     edges, edge = {}, 0.0
     for split in SPLITS:
         if split in recipe.splits:
@@ -146,7 +144,7 @@ def _fill_minimums(
 
     def short(split: str, without: tuple[str, ...] | None = None) -> bool:
         speakers, cuts = _has([group for group in members[split] if group != without], n_cuts)
-        return speakers < recipe.splits[split].min_speakers or cuts < recipe.splits[split].min_cuts  # type: ignore[index]
+        return speakers < recipe.splits[split].min_speakers or cuts < recipe.splits[split].min_cuts
 
     for split, (low, high) in edges.items():
         while short(split):
@@ -222,7 +220,7 @@ def _shards_of(
     }
     shards = []
     for index in range(n_shards):
-        pool = {
+        pool: dict[str, tuple[SourceSpec, ...]] = {
             rule.kind: tuple(
                 spec
                 for spec in real.get(rule.kind, ())

@@ -1,8 +1,8 @@
 """Read and check recipes: strict YAML, all faults of a file at once, each with its line and the nearest known key.
 
-A recipe holds values only: no tags, no anchors that run code, no unknown keys. `include:` names one other file (which
-may not include further) whose keys are defaults. A release recipe lists dimension recipes under `dimensions:`; keys
-that it sets itself override theirs.
+A recipe holds values only: no tags, no aliases, no unknown keys. `include:` names one other file (which may not include
+further) whose keys are defaults. A release recipe lists dimension recipes under `dimensions:`; keys that it sets itself (not
+through its include) override theirs, also the counts and tiers that they give single sources.
 """
 
 from __future__ import annotations
@@ -184,16 +184,29 @@ class DimensionRecipe(_Strict):
 
 
 class Recipe(_Strict):
-    """A whole build."""
+    """A whole build. `kinds`, if given, keeps only those kinds of source of every dimension."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
     version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     sample_rate_hz: Annotated[int, Field(ge=16_000, le=48_000)]
     licence: Annotated[str, Field(min_length=1)]
+    kinds: Annotated[tuple[SourceKind, ...], Field(min_length=1)] | None = None
     speech: SpeechRule
-    splits: Mapping[SplitName, SplitRule]
+    splits: Mapping[str, SplitRule]
     dimensions: Annotated[tuple[DimensionRecipe, ...], Field(min_length=1)]
+
+    @field_validator("kinds", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("splits")
+    @classmethod
+    def _known_splits(cls, value: Mapping[str, SplitRule]) -> Mapping[str, SplitRule]:
+        for split in value:
+            _one_of(split, SPLITS, "split")
+        return value
 
     @model_validator(mode="after")
     def _whole(self) -> Recipe:
@@ -206,7 +219,9 @@ class Recipe(_Strict):
             for part in self.dimensions:
                 for rule in part.sources:
                     if rule.kind in SPEECH_KINDS:
-                        raise ValueError(f"{part.dimension}: sources of kind {rule.kind} need speech.corpus")
+                        raise ValueError(
+                            f"{part.dimension}: sources of kind {rule.kind} need speech.corpus; name one, or list under kinds what to build"
+                        )
         return self
 
     @property
@@ -251,8 +266,9 @@ class _File:
             return
         try:
             for event in yaml.parse(text, Loader=yaml.SafeLoader):
-                if getattr(event, "tag", None) and event.start_mark:
-                    self.faults.append(f"{path}:{event.start_mark.line + 1}: tag {event.tag!r}: a recipe holds values only")
+                tag = getattr(event, "tag", None)
+                if tag and event.start_mark:
+                    self.faults.append(f"{path}:{event.start_mark.line + 1}: tag {tag!r}: a recipe holds values only")
                 if isinstance(event, yaml.AliasEvent) and event.start_mark:
                     self.faults.append(f"{path}:{event.start_mark.line + 1}: alias *{event.anchor}: write the value out")
             if self.faults:
@@ -302,10 +318,10 @@ KNOWN_KEYS = (*RELEASE_KEYS, *DIMENSION_KEYS, "dimensions", "include")
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`: mappings key by key, everything else replaced."""
+    """`over` on `base`: mappings key by key (but tiers, which are a list with values), everything else replaced."""
     merged = dict(base)
     for key, value in over.items():
-        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+        if key != "tiers" and isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = _merged(merged[key], value)
         else:
             merged[key] = value
@@ -377,7 +393,7 @@ def _keys_beside(model: type[BaseModel], where: tuple[Any, ...]) -> list[str]:
     for part in where[:-1]:
         if isinstance(part, int) or not hasattr(current, "model_fields") or part not in current.model_fields:
             continue
-        inner = [kind for kind in _models_in(current.model_fields[part].annotation)]
+        inner = list(_models_in(current.model_fields[part].annotation))
         if not inner:
             return []
         current = inner[0]
@@ -419,16 +435,38 @@ def load(path: Path, seed: int | None = None) -> Recipe:
     if isinstance(corpus, str) and not (path.parent / corpus).is_file():
         owner = next((file for file in files if ("speech", "corpus") in file.lines), files[0])
         reader.faults.append(f"{owner.path}:{owner.line_of(('speech', 'corpus'))}: speech.corpus: no file {corpus}")
-    checked = reader.check(Recipe, {**release, "dimensions": tuple(parts)}, files)
+    kept = _of_kinds(parts, release.get("kinds"))
+    if parts and not kept:
+        reader.faults.append(f"{path}: kinds: no dimension has a source of these kinds: {release.get('kinds')}")
+    checked = reader.check(Recipe, {**release, "dimensions": tuple(kept)}, files) if kept else None
     if reader.faults or checked is None:
         raise RecipeError(list(dict.fromkeys(reader.faults)))
     assert isinstance(checked, Recipe)
     return checked
 
 
-def _parts(
-    reader: _Reader, path: Path, values: dict[str, Any], own: dict[str, Any], files: list[_File]
-) -> list[DimensionRecipe]:
+def _overridden_sources(rules: Any, over: Mapping[str, Any]) -> Any:
+    """A release's own counts and tiers hold for every source, also where the dimension recipe gives a source its own."""
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        return rules
+    made = []
+    for rule in rules:
+        changed = {key: value for key, value in rule.items() if not (key == "pairs_per_cell" and key in over)}
+        if isinstance(over.get("tiers"), dict) and isinstance(changed.get("tiers"), list):
+            changed["tiers"] = [tier for tier in changed["tiers"] if tier in over["tiers"]]
+        made.append(changed)
+    return made
+
+
+def _of_kinds(parts: list[DimensionRecipe], kinds: Any) -> list[DimensionRecipe]:
+    """Dimension recipes with only the sources of given kinds; those without any are left out."""
+    if not isinstance(kinds, list):
+        return parts
+    kept = [(part, tuple(rule for rule in part.sources if rule.kind in kinds)) for part in parts]
+    return [part.model_copy(update={"sources": rules}) for part, rules in kept if rules]
+
+
+def _parts(reader: _Reader, path: Path, values: dict[str, Any], own: dict[str, Any], files: list[_File]) -> list[DimensionRecipe]:
     """The dimension recipes of a release, or the one that a dimension recipe is."""
     names = values.pop("dimensions", None)
     if names is None:
@@ -443,6 +481,7 @@ def _parts(
     for name in names:
         part_values, _, part_files = reader.with_include(path.parent / name)
         wanted = {key: value for key, value in _merged(part_values, over).items() if key not in RELEASE_KEYS}
+        wanted["sources"] = _overridden_sources(wanted.get("sources"), over)
         part = reader.check(DimensionRecipe, wanted, [*files[:1], *part_files]) if part_files[0].values else None
         if isinstance(part, DimensionRecipe):
             parts.append(part)

@@ -23,10 +23,20 @@ def sham(pair: PairPlan, source: Source) -> Sound:
     Raises
     ------
     Refused
-        As `clip`.
+        As `clip`; a refused sham is refused again without being tried again.
     """
     dimension = BY_NAME[pair.dimension]
-    return source.sound.once(f"sham {dimension.name} {pair.movement}", lambda _: _rendered(dimension, source, planned(pair, source, 0)))
+
+    def attempt(_: Sound) -> Sound | Refused:
+        try:
+            return _rendered(dimension, source, planned(pair, source, 0))
+        except Refused as refusal:
+            return refusal
+
+    made = source.sound.once(f"sham {dimension.name} {pair.movement}", attempt)
+    if isinstance(made, Refused):
+        raise Refused(made.reason, made.detail)
+    return made
 
 
 def clip(pair: PairPlan, source: Source, sign: int) -> Sound:
@@ -63,7 +73,7 @@ def _rendered(dimension: Dimension, source: Source, contour: Planned, flat: Soun
     for name in dimension.restores if flat is not None else ():
         restore = BY_NAME[name].restore
         if restore is not None and flat is not None:
-            made = restore(made, flat)
+            made = restore(made, flat, contour.seen_at)
     peak_dbfs = audio.peak_dbfs(made)
     if peak_dbfs > audio.PEAK_LIMIT_DBFS:
         raise Refused(Reason.NO_HEADROOM, f"peak {peak_dbfs:+.2f} dBFS, at most {audio.PEAK_LIMIT_DBFS:+.0f} is allowed")

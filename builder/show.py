@@ -45,7 +45,7 @@ def write(values: Mapping[str, Any], source: Source, target: Path) -> None:
     _draw_spectrum(spectrum, sound)
     planned = render.planned(pair, source, sign).at
     _draw_contours(contours, dimension, measure.measure(sound, dimension), measure.measure(flat, dimension), planned, source)
-    figure.suptitle(_title(values), fontsize=11, color=INK, x=0.02, ha="left")
+    figure.suptitle(_title(values), fontsize=9.5, color=INK, x=0.02, ha="left")
     figure.savefig(target, dpi=130)
     pyplot.close(figure)
 
@@ -81,14 +81,12 @@ def _draw_spectrum(axes: Any, sound: Sound) -> None:
     axes.set(ylabel="kHz", ylim=(0.0, half))
 
 
-def _draw_contours(
-    axes: Any, dimension: Dimension, heard: Contour, flat: Contour, planned: Any, source: Source
-) -> None:
+def _draw_contours(axes: Any, dimension: Dimension, heard: Contour, flat: Contour, planned: Any, source: Source) -> None:
     start_s, end_s = source.start_s, source.end_s
     dense: FloatArray = np.linspace(start_s, end_s, 400)
-    known = flat.value[flat.valid]
+    known = heard.value[heard.valid] - planned(heard.time_s[heard.valid])
     centre = float(np.median(known)) if known.size else 0.0
-    axes.plot(dense, centre + planned(dense), color=PLAN, linewidth=2.2, label="planned (about the sham's median)")
+    axes.plot(dense, centre + planned(dense), color=PLAN, linewidth=2.2, label="planned, at the clip's own level")
     axes.plot(flat.time_s, statistics.smooth(flat).value, ".", color=SHAM, markersize=3, label="sham")
     axes.plot(heard.time_s, statistics.smooth(heard).value, ".", color=HEARD, markersize=4, label="heard")
     figures = label.hear(heard, start_s, end_s)

@@ -19,8 +19,8 @@ from builder.corpora import Corpus, Cut, Recording, read_recording
 from builder.errors import NotFound, Refused
 from builder.keys import digest, seed_of
 from builder.recipe import Recipe, SpeechRule
-from builder.synthesis import syllable_parameters
 from builder.records import FloatArray, Reason, Sound, Source, SourceSpec
+from builder.synthesis import syllable_parameters
 
 SYLLABLE_FADE_S = 0.008
 
@@ -69,9 +69,7 @@ def _fade_s(spec: SourceSpec) -> float:
     return 0.01 if spec.kind in ("pulses", "voice_syllables") else 0.04
 
 
-def _synthesised(
-    spec: SourceSpec, sample_rate_hz: int, gain: float, controls: Mapping[str, Callable[[FloatArray], FloatArray]]
-) -> Sound:
+def _synthesised(spec: SourceSpec, sample_rate_hz: int, gain: float, controls: Mapping[str, Callable[[FloatArray], FloatArray]]) -> Sound:
     """The same gain under every control: a sweep's own effect on level isn't hidden here."""
     made = voice.MAKERS[spec.kind](spec.parameters, sample_rate_hz, controls)
     return audio.faded(Sound(made.samples * gain, sample_rate_hz), _fade_s(spec))

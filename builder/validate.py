@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import soundfile
 
 from builder.acoustics import audio
-from builder.shard import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features
+from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",

@@ -78,9 +78,7 @@ def planned(curve: str, span: float, time_s: FloatArray, start_s: float, end_s: 
     return span * (progress(curve, (time_s - start_s) / (end_s - start_s)) - 0.5)
 
 
-def planned_as_seen(
-    curve: str, span: float, time_s: FloatArray, start_s: float, end_s: float, window_s: float
-) -> FloatArray:
+def planned_as_seen(curve: str, span: float, time_s: FloatArray, start_s: float, end_s: float, window_s: float) -> FloatArray:
     """The planned contour as a meter with a rectangular window of `window_s` sees it.
 
     Returns
@@ -88,6 +86,9 @@ def planned_as_seen(
     ndarray
         float64, shape (n,): the planned contour averaged over the window about each time.
     """
+    if window_s == 0.0:
+        return planned(curve, span, time_s, start_s, end_s)
     offsets = (np.arange(25) - 12) / 25 * window_s
     grid = time_s[:, None] + offsets[None, :]
-    return planned(curve, span, grid.ravel(), start_s, end_s).reshape(grid.shape).mean(axis=1)
+    seen: FloatArray = planned(curve, span, grid.ravel(), start_s, end_s).reshape(grid.shape).mean(axis=1)
+    return seen

@@ -13,8 +13,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy import fft as scipy_fft
 
-from builder.acoustics import meters
+from builder.acoustics import meters, statistics
 from builder.records import Contour, FloatArray, Sound
+
+Shape = Callable[[FloatArray, float], FloatArray]
 
 STFT_WINDOW_S = 0.032
 LEVEL_SHARE = 0.45
@@ -83,33 +85,46 @@ def tilted(sound: Sound, db_per_octave: Callable[[FloatArray], FloatArray]) -> S
     return filtered(sound, gain_db)
 
 
-def with_loudness_of(sound: Sound, reference: Sound, n_passes: int = 2) -> Sound:
-    """A sound whose loudness over time is that of a reference, by a smooth gain found in a few passes.
+def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int = 2) -> Sound:
+    """A sound whose loudness over time is that of a reference, by a gain found in a few passes.
 
     BS.1770 and ISO 532-1 don't weigh frequencies alike: where one is matched, the other is off by up to 3 phon after a
-    steep tilt. So the first passes match momentary loudness, and the last one takes back a share of what is then left in
-    loudness level: both end up about half as far off as either would be alone.
+    steep tilt. So momentary loudness is matched first, and then a share of what is left in loudness level is taken back:
+    both end up about half as far off as either would be alone.
 
-    The gain comes from windows that are loud enough to be measured, is straight in between and held at the ends: it
-    follows a drift of level and doesn't pump in pauses.
+    What follows the sweep's own shape is undone in that shape, so that a step of level is undone by a step and not smeared
+    over the meter's 400 ms; only the rest is undone by a smooth gain, taken from windows that are loud enough to be measured,
+    straight in between and held at the ends: it doesn't pump in pauses.
 
     Parameters
     ----------
     reference
         As long as `sound`.
+    shape
+        (time_s, window_s) -> the sweep's contour as a meter with that window sees it.
     n_passes
-        Passes over momentary loudness; each takes what the one before left.
+        Passes of the smooth gain; each takes what the one before left.
 
     Returns
     -------
     Sound
         As many samples; unchanged where nothing is loud enough to be measured.
     """
+    loudness = meters.momentary_loudness_lufs
+    sound = _undone_in_shape(sound, _difference(loudness(reference), loudness(sound)), shape, 1.0)
     for _ in range(n_passes):
-        change = _difference(meters.momentary_loudness_lufs(reference), meters.momentary_loudness_lufs(sound))
-        sound = scaled_by_db(sound, _over_samples(change, sound))
-    left = _difference(meters.loudness_level_phon(reference), meters.loudness_level_phon(sound))
-    return scaled_by_db(sound, LEVEL_SHARE * _over_samples(left, sound))
+        rest = _difference(loudness(reference), loudness(sound))
+        sound = scaled_by_db(sound, _over_samples(rest, sound))
+    level = meters.loudness_level_phon
+    return _undone_in_shape(sound, _difference(level(reference), level(sound)), shape, LEVEL_SHARE)
+
+
+def _undone_in_shape(sound: Sound, change: Contour, shape: Shape, share: float) -> Sound:
+    """The sound with that part of a wanted change of level that follows the sweep's shape."""
+    if change.value.size < 3:
+        return sound
+    gain, _ = statistics.fit(change.value, shape(change.time_s, meters.MOMENTARY_WINDOW_S))
+    return scaled_by_db(sound, share * gain * shape(np.arange(len(sound.samples)) / sound.sample_rate_hz, 0.0))
 
 
 def _difference(reference: Contour, now: Contour) -> Contour:

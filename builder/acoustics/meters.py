@@ -45,7 +45,8 @@ EMPTY = Contour(np.zeros(0), np.zeros(0))
 
 
 def _decibels(power: FloatArray) -> FloatArray:
-    return 10.0 * np.log10(np.maximum(power, 10.0 ** (FLOOR_DB / 10.0)))
+    level: FloatArray = 10.0 * np.log10(np.maximum(power, 10.0 ** (FLOOR_DB / 10.0)))
+    return level
 
 
 # -- loudness -------------------------------------------------------------------------------------------------------
@@ -107,7 +108,8 @@ def _third_octave_weights(n_bins: int, sample_rate_hz: int) -> FloatArray:
     low = THIRD_OCTAVE_HZ[:, None] * 10.0**-0.05
     high = THIRD_OCTAVE_HZ[:, None] * 10.0**0.05
     overlap = np.minimum(high, centre + width / 2.0) - np.maximum(low, centre - width / 2.0)
-    return np.clip(overlap / width, 0.0, 1.0)
+    share: FloatArray = np.clip(overlap / width, 0.0, 1.0)
+    return share
 
 
 def spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
@@ -198,7 +200,7 @@ def spectral_tilt_db_per_octave(sound: Sound, low_hz: float = 200.0, high_hz: fl
         dB per octave at 10 ms steps; `nan` in frames more than 20 dB under the loud ones.
     """
     time_s, level_db = third_octave_levels_db(sound)
-    used = (THIRD_OCTAVE_HZ >= low_hz) & (THIRD_OCTAVE_HZ <= high_hz)
+    used = (low_hz <= THIRD_OCTAVE_HZ) & (high_hz >= THIRD_OCTAVE_HZ)
     octave = np.log2(THIRD_OCTAVE_HZ[used] / REFERENCE_HZ)
     octave = octave - octave.mean()
     slope = octave @ level_db[used] / np.sum(octave**2)
@@ -333,7 +335,8 @@ def _slow_course(envelope: Contour) -> FloatArray:
     """Parabola through the frames within 20 dB of the loudest within half a second, dB at each frame."""
     loud = ndimage.maximum_filter1d(envelope.value, 2 * round(0.5 / ENVELOPE_HOP_S) + 1, mode="nearest")
     heard = envelope.value >= loud - 20.0
-    return np.polyval(np.polyfit(envelope.time_s[heard], envelope.value[heard], 2), envelope.time_s)
+    course: FloatArray = np.polyval(np.polyfit(envelope.time_s[heard], envelope.value[heard], 2), envelope.time_s).astype(np.float64)
+    return course
 
 
 def event_rate_log(sound: Sound) -> Contour:
@@ -347,7 +350,8 @@ def event_rate_log(sound: Sound) -> Contour:
     times = sound.once("event_times_s", event_times_s)
     if len(times) < MIN_EVENTS:
         return EMPTY
-    return Contour((times[1:] + times[:-1]) / 2.0, -np.log(np.diff(times)))
+    value: FloatArray = -np.log(np.diff(times))
+    return Contour((times[1:] + times[:-1]) / 2.0, value)
 
 
 def periodicity_rate_log(sound: Sound, window_s: float = 1.2, low_hz: float = 1.5, high_hz: float = 16.0) -> Contour:
@@ -370,7 +374,8 @@ def periodicity_rate_log(sound: Sound, window_s: float = 1.2, low_hz: float = 1.
     value = np.full(len(starts), np.nan)
     for i, start in enumerate(starts):
         value[i] = _log_rate_of(level[start : start + width], lags)
-    return Contour((starts + width / 2) * ENVELOPE_HOP_S, value)
+    time_s: FloatArray = (starts + width / 2) * ENVELOPE_HOP_S
+    return Contour(time_s.astype(np.float64), value)
 
 
 def _log_rate_of(level: FloatArray, lags: np.ndarray) -> float:

@@ -142,9 +142,7 @@ def _resonance_db(frequency_hz: FloatArray, centre_hz: float, bandwidth_hz: floa
     return -10.0 * np.log10((1.0 - ratio) ** 2 + ratio * (bandwidth_hz / centre_hz) ** 2)
 
 
-def _syllables(
-    parameters: Mapping[str, Any], n_samples: int, sample_rate_hz: int, controls: Controls
-) -> FloatArray | float:
+def _syllables(parameters: Mapping[str, Any], n_samples: int, sample_rate_hz: int, controls: Controls) -> FloatArray | float:
     rate_hz = parameters.get("syllable_rate_hz")
     if rate_hz is None:
         return 1.0
@@ -195,9 +193,7 @@ def noise(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
     frequency_hz = scipy_fft.rfftfreq(n_samples, 1.0 / sample_rate_hz)
     octave = np.log2(np.maximum(frequency_hz, 20.0) / 1000.0)
     inside = (frequency_hz >= float(parameters["low_hz"])) & (frequency_hz <= float(parameters["high_hz"]))
-    shaped = scipy_fft.rfft(rng.standard_normal(n_samples)) * 10.0 ** (
-        float(parameters["slope_db_per_octave"]) * octave / 20.0
-    )
+    shaped = scipy_fft.rfft(rng.standard_normal(n_samples)) * 10.0 ** (float(parameters["slope_db_per_octave"]) * octave / 20.0)
     return Sound(scipy_fft.irfft(np.where(inside, shaped, 0.0), n=n_samples), sample_rate_hz)
 
 
@@ -220,9 +216,7 @@ def pulses(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Control
     inside = np.clip(phase / float(parameters["duty"]), 0.0, 1.0)
     envelope = np.sin(np.pi * inside) ** 2
     if parameters["carrier_hz"] is None:
-        carrier = noise(
-            {"slope_db_per_octave": -3.0, "low_hz": 100.0, "high_hz": 7000.0, **parameters}, sample_rate_hz, {}
-        ).samples
+        carrier = noise({"slope_db_per_octave": -3.0, "low_hz": 100.0, "high_hz": 7000.0, **parameters}, sample_rate_hz, {}).samples
     else:
         carrier = np.sin(2.0 * np.pi * (float(parameters["carrier_hz"]) * time_s + rng.uniform()))
     return Sound(envelope * carrier, sample_rate_hz)

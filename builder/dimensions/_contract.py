@@ -97,7 +97,8 @@ class Dimension:
     held_by
         Measures that must all stay still when another dimension is swept; the first is the published leakage.
     restore
-        (sound, sham) -> the sound with the sham's contour; None where there is no way.
+        (sound, sham, shape) -> the sound with the sham's contour; the shape is `Planned.seen_at` of the sweep whose effect is
+        undone. None where there is no way.
     warps_time
         Whether the sweep moves moments within the clip.
     """
@@ -116,5 +117,5 @@ class Dimension:
     witness: Callable[[Sound], Contour]
     paper_category: str | None = None
     held_by: tuple[HeldBy, ...] = ()
-    restore: Callable[[Sound, Sound], Sound] | None = None
+    restore: Callable[[Sound, Sound, Callable[[FloatArray, float], FloatArray]], Sound] | None = None
     warps_time: bool = False

@@ -10,7 +10,6 @@ DIN 45692:2009 (sharpness). 1 dB/octave on speech is about 0.1 acum.
 
 from __future__ import annotations
 
-
 from builder.acoustics import filters, meters, statistics
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.records import FloatArray, Jnd, Sound, Source

@@ -69,7 +69,12 @@ DIMENSION = Dimension(
     name="tempo",
     noun="tempo",
     unit="ln(rate)",
-    jnd=Jnd(steady=float(np.log(1.04)), running=float(np.log(1.15)), source="Quene (2007): about 5 % for tempo in speech; 15 % for a gradual change on running speech is a convention until listeners confirm it"),
+    jnd=Jnd(
+        steady=float(np.log(1.04)),
+        running=float(np.log(1.15)),
+        source="Quene (2007): about 5 % for tempo in speech; 15 % for a gradual change on running speech is a convention until "
+        "listeners confirm it",
+    ),
     max_span={"syllables": 0.7, "voice_syllables": 0.7, "pulses": 0.7, "speech": 0.7},
     window_s=0.3,
     holds=("pitch", "loudness"),

