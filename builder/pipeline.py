@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -72,6 +73,7 @@ _worker: dict[str, Any] = {}
 
 
 def _start_worker(context: Context, root: Path, factory: str, ticks: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends the workers
     _worker.update(context=context, root=root, factory=factory, ticks=ticks)
 
 

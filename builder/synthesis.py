@@ -32,6 +32,7 @@ def _draw_voice(rng: np.random.Generator) -> dict[str, Any]:
         "f0_hz": round(float(np.exp(rng.uniform(np.log(low), np.log(high)))), 3),
         "tract_scale": _pick(rng, 0.95, 1.05),
         "open_quotient": _pick(rng, 0.5, 0.7),
+        "source_tilt_db_per_octave": _pick(rng, -5.0, -2.0, 2),
         "jitter": _pick(rng, 0.003, 0.008),
         "shimmer": _pick(rng, 0.01, 0.04),
         "aspiration_db": _pick(rng, -36.0, -26.0, 2),

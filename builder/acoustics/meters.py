@@ -374,8 +374,7 @@ def periodicity_rate_log(sound: Sound, window_s: float = 1.2, low_hz: float = 1.
     value = np.full(len(starts), np.nan)
     for i, start in enumerate(starts):
         value[i] = _log_rate_of(level[start : start + width], lags)
-    time_s: FloatArray = (starts + width / 2) * ENVELOPE_HOP_S
-    return Contour(time_s.astype(np.float64), value)
+    return Contour((starts.astype(np.float64) + width / 2) * ENVELOPE_HOP_S, value)
 
 
 def _log_rate_of(level: FloatArray, lags: np.ndarray) -> float:

@@ -6,6 +6,7 @@ function of time (s) giving the change there, in the dimension's unit. What a ma
 
 References
 ----------
+Fant, G. (1960). Acoustic Theory of Speech Production. Mouton (effect of the poles above the named formants).
 Klatt, D. H. (1980). Software for a cascade/parallel formant synthesizer. JASA 67(3), 971-995 (resonators).
 Klatt, D. H. & Klatt, L. C. (1990). Analysis, synthesis, and perception of voice quality variations among female and
 male talkers. JASA 87(2), 820-857 (KLGLOTT88 glottal pulse, aspiration).
@@ -40,6 +41,10 @@ VOWEL_FORMANTS_HZ: dict[str, dict[str, tuple[float, float, float]]] = {
 
 HIGHER_FORMANTS_HZ = {"man": (3500.0, 4500.0), "woman": (4100.0, 5300.0), "child": (4700.0, 6100.0)}
 FORMANT_BANDWIDTH_HZ = (60.0, 90.0, 150.0, 200.0, 250.0)
+HIGHEST_BANDWIDTH_HZ = 300.0
+TILT_FROM_HZ = 500.0
+FORMANT_SPACING_HZ = {"man": 1000.0, "woman": 1170.0, "child": 1350.0}
+"""Above the named formants a tract has one each so many Hz; without them a cascade is far too dull (Fant 1960)."""
 F0_RANGE_HZ = {"man": (90.0, 145.0), "woman": (165.0, 245.0), "child": (230.0, 320.0)}
 
 
@@ -85,6 +90,7 @@ def voice(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
     ----------
     parameters
         `group` (man, woman, child), `vowel`, `f0_hz`, `tract_scale` (multiplies formants), `open_quotient`,
+        `source_tilt_db_per_octave` (of the glottal source above 500 Hz, on top of the pulse's own),
         `jitter` and `shimmer` (standard deviation from cycle to cycle, relative), `aspiration_db` (re the pulses),
         `drift_semitones` (slow movement of F0, standard deviation), `duration_s`, `syllable_rate_hz` (None for a
         sustained vowel), `seed`.
@@ -123,17 +129,25 @@ def _slow_noise(rng: np.random.Generator, duration_s: float, time_s: FloatArray)
 
 
 def _through_tract(sound: Sound, parameters: Mapping[str, Any]) -> Sound:
-    group = str(parameters["group"])
-    centres = (*VOWEL_FORMANTS_HZ[group][str(parameters["vowel"])], *HIGHER_FORMANTS_HZ[group])
-    scale = float(parameters["tract_scale"])
+    poles = _poles_hz(str(parameters["group"]), str(parameters["vowel"]), float(parameters["tract_scale"]))
+    tilt = float(parameters["source_tilt_db_per_octave"])
 
     def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
-        total = np.zeros_like(frequency_hz)
-        for centre, width in zip(centres, FORMANT_BANDWIDTH_HZ, strict=True):
-            total = total + _resonance_db(frequency_hz, centre * scale, width)
+        total = tilt * np.log2(np.maximum(frequency_hz, TILT_FROM_HZ) / TILT_FROM_HZ)
+        for centre, width in poles:
+            total = total + _resonance_db(frequency_hz, centre, width)
         return total + 0.0 * time_s
 
     return filters.filtered(sound, gain_db)
+
+
+def _poles_hz(group: str, vowel: str, scale: float) -> list[tuple[float, float]]:
+    """Centre and bandwidth of the tract's poles: five formants, then evenly spaced ones up to 100 kHz."""
+    centres = (*VOWEL_FORMANTS_HZ[group][vowel], *HIGHER_FORMANTS_HZ[group])
+    named = [(centre * scale, width) for centre, width in zip(centres, FORMANT_BANDWIDTH_HZ, strict=True)]
+    spacing = FORMANT_SPACING_HZ[group] * scale
+    n_higher = int((100_000.0 - named[-1][0]) / spacing)
+    return named + [(named[-1][0] + spacing * (i + 1), HIGHEST_BANDWIDTH_HZ) for i in range(n_higher)]
 
 
 def _resonance_db(frequency_hz: FloatArray, centre_hz: float, bandwidth_hz: float) -> FloatArray:

@@ -1,0 +1,61 @@
+"""Re-measures every clip of a built dataset from its FLAC bytes, and compares what is heard with the label.
+
+    python tests/remeasure.py vocalgrad
+
+Reads the Parquet files with pyarrow and decodes with soundfile; of this package it uses the meters and the statistics only,
+never a plan or a source. Prints one line per contradiction, then counts.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import soundfile
+
+from builder import label, measure
+from builder.dimensions import BY_NAME
+from builder.records import Sound
+
+
+@dataclass
+class Found:
+    """What re-measuring a dataset found."""
+
+    clips: int
+    contradictions: list[str]
+    clipped_samples: int
+    largest_effect_error: float
+
+
+def remeasure(root: Path) -> Found:
+    """Decode and measure every clip below `root`."""
+    found = Found(0, [], 0, 0.0)
+    columns = ["id", "audio", "dimension", "direction", "active_start_s", "active_end_s", "effect"]
+    for path in sorted(root.glob("data/*/*.parquet")):
+        for row in pq.read_table(path, columns=columns).to_pylist():
+            steps, rate = soundfile.read(io.BytesIO(row["audio"]["bytes"]), dtype="int16")
+            found.clips += 1
+            found.clipped_samples += int(np.sum((steps == 32767) | (steps == -32768)))
+            contour = measure.measure(Sound(steps / 32768.0, rate), BY_NAME[row["dimension"]])
+            heard = label.hear(contour, row["active_start_s"], row["active_end_s"])
+            sign = 1 if row["direction"] == 0 else -1
+            figures = (heard.contrast, heard.trend, heard.rank_correlation, heard.block_tau)
+            if not all(figure * sign > 0 for figure in figures):
+                found.contradictions.append(f"{row['id']} ({row['dimension']}): label {sign:+d}, heard {figures}")
+            found.largest_effect_error = max(found.largest_effect_error, abs(heard.contrast - row["effect"]))
+    return found
+
+
+if __name__ == "__main__":
+    result = remeasure(Path(sys.argv[1]))
+    print("\n".join(result.contradictions))
+    print(
+        f"{result.clips} clips, {len(result.contradictions)} contradicted, {result.clipped_samples} clipped samples, "
+        f"largest difference from the published effect {result.largest_effect_error:g}"
+    )
+    sys.exit(1 if result.contradictions or result.clipped_samples or not result.clips else 0)

@@ -1,0 +1,113 @@
+"""The house: who may import whom, and that every list of the stages is the same list."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from builder import __doc__ as package_doc
+from builder import pipeline
+from builder.__main__ import _parser
+from builder.dimensions import DIMENSIONS
+
+ROOT = Path(__file__).parent.parent
+BUILDER = ROOT / "builder"
+STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate"}
+FOUNDATIONS = {"records", "errors", "keys", "dimensions", "acoustics", "recipe", "corpora", "fetch", "synthesis", "layout"}
+COMPOSERS = {"fill", "pipeline", "dataset", "show", "progress", "__main__", "__init__"}
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of this package that a file imports, as `acoustics.meters` or `plan`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "builder":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("builder."):
+            module = node.module.removeprefix("builder.")
+            nested = module in ("acoustics", "dimensions")
+            found |= {f"{module}.{alias.name}" for alias in node.names} if nested else {module}
+    return found
+
+
+def test_every_module_has_a_place() -> None:
+    """Each top-level module is a stage, a foundation or a composer."""
+    names = {path.stem for path in BUILDER.glob("*.py")} | {path.name for path in BUILDER.iterdir() if (path / "__init__.py").is_file()}
+    assert names == STAGES | FOUNDATIONS | COMPOSERS
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_stages_never_import_each_other_or_upwards(stage: str) -> None:
+    """A stage imports foundations only."""
+    tops = {name.split(".")[0] for name in imported(BUILDER / f"{stage}.py")}
+    assert tops <= FOUNDATIONS, tops - FOUNDATIONS
+
+
+def test_dimensions_never_import_each_other() -> None:
+    """A dimension imports acoustics, records, errors and the contract: nothing of stages, recipes or other dimensions."""
+    for path in (BUILDER / "dimensions").glob("*.py"):
+        if path.stem != "__init__":
+            allowed = {"records", "errors", "dimensions._contract"}
+            wrong = {name for name in imported(path) if not name.startswith("acoustics") and name not in allowed}
+            assert not {name for name in wrong if not name.startswith("dimensions._contract")}, (path, wrong)
+
+
+def test_acoustics_know_nothing_of_the_rest() -> None:
+    """Acoustics import acoustics, records and errors only."""
+    for path in (BUILDER / "acoustics").glob("*.py"):
+        wrong = {name for name in imported(path) if not name.startswith("acoustics") and name not in ("records", "errors")}
+        assert not wrong, (path, wrong)
+
+
+def test_one_file_imports_parselmouth() -> None:
+    """Praat has one adapter."""
+    users = [path for path in BUILDER.rglob("*.py") if re.search(r"^\s*(import|from) parselmouth", path.read_text(), re.M)]
+    assert users == [BUILDER / "acoustics" / "praat.py"]
+
+
+def test_measures_cannot_see_the_plan() -> None:
+    """Nothing that measures imports or names a plan, a source or a render."""
+    text = (BUILDER / "measure.py").read_text(encoding="utf-8")
+    assert imported(BUILDER / "measure.py") <= {"dimensions.BY_NAME", "dimensions.Dimension", "records"}
+    assert "Planned" not in text
+    assert "PairPlan" not in text
+
+
+def test_lists_of_stages_agree() -> None:
+    """Package doc, CLI, README and pipeline name the stages in one order."""
+    stages = list(pipeline.STAGES)
+    assert re.findall(r"^    (\w+)  ", package_doc or "", re.M) == stages
+    choices = list(_parser()._subparsers._group_actions[0].choices)  # type: ignore[union-attr, call-overload, arg-type]
+    assert [name for name in choices if name in stages] == stages
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = [name for name in re.findall(r"^\| `(\w+)` \|", readme, re.M) if name in stages]
+    assert table == stages
+
+
+def test_every_dimension_is_one_file_one_line_one_recipe() -> None:
+    """Each dimension has its file and recipe of the same name, and is listed once."""
+    names = [dimension.name for dimension in DIMENSIONS]
+    assert len(set(names)) == len(names)
+    files = {path.stem for path in (BUILDER / "dimensions").glob("*.py")} - {"__init__", "_contract"}
+    assert files == set(names)
+    assert all((ROOT / "recipes" / f"{name}.yaml").is_file() for name in names)
+
+
+def test_no_address_of_an_index_is_committed() -> None:
+    """No file of the project names a package index, or a folder of one machine."""
+    bad = re.compile(r"(pypi\.org|files\.pythonhosted|/root/|/home/\w)")
+    for path in ROOT.rglob("*"):
+        parts = path.relative_to(ROOT).parts
+        if (
+            (
+                path.is_file()
+                and not parts[0].startswith((".venv", ".git", "vocalgrad", "."))
+                and path.suffix in (".py", ".yaml", ".toml", ".md", ".txt")
+            )
+            and path != Path(__file__)
+            and path.name not in ("validate.py",)
+        ):
+            assert not bad.search(path.read_text(encoding="utf-8", errors="replace")), path

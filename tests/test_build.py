@@ -1,0 +1,405 @@
+"""Whole runs of the real command on the smoke recipe, and what comes out of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from remeasure import remeasure
+
+from builder import dataset, pipeline, validate
+from builder.errors import CellUnfilled, VocalgradError
+from builder.pipeline import Built
+
+ROOT = Path(__file__).parent.parent
+RECIPES = ROOT / "recipes"
+
+
+def rows_of(root: Path, *columns: str) -> list[dict[str, Any]]:
+    """Rows of all shards with their split, without the audio unless it's asked for."""
+    found = []
+    for path in sorted(root.glob("data/*/*.parquet")):
+        split = path.name.split("-")[0]
+        found += [{**row, "split": split} for row in pq.read_table(path, columns=list(columns)).to_pylist()]
+    return found
+
+
+def digests(root: Path) -> dict[str, str]:
+    """Checksum of every shard, from the manifest."""
+    return {item["shard"]: item["parquet_sha256"] for item in dataset.manifest(root)["shards"]}
+
+
+def run_python(code: str, folder: Path, home: Path) -> str:
+    """Output of a fresh interpreter in `folder`, offline, with an empty Hugging Face cache."""
+    environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_build(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`vocalgrad build` as a user runs it, in `folder`."""
+    command = [sys.executable, "-m", "builder", "build", *arguments]
+    return subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+
+
+# -- what is published ------------------------------------------------------------------------------------------------
+
+
+def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
+    """Planned pairs are all published, tried = published + rejected in every cell, and the bytes validate."""
+    assert validate.check(smoke.out) == []
+    cells = dataset.manifest(smoke.out)["cells"]
+    assert sum(cell["published"] for cell in cells) == 72
+    for cell in cells:
+        assert cell["published"] == cell["wanted"] == 1
+        assert cell["tried"] == cell["published"] + sum(cell["rejected"].values())
+
+
+def test_every_clip_remeasured_from_its_bytes_says_its_label(smoke: Built) -> None:
+    """Decoded from FLAC and measured again, every clip is heard as labelled; nothing is clipped; the effect is the published one."""
+    found = remeasure(smoke.out)
+    assert found.clips == 144
+    assert found.contradictions == []
+    assert found.clipped_samples == 0
+    assert found.largest_effect_error == 0.0
+
+
+def test_real_speech_and_synthesis_in_each_dimension(smoke: Built) -> None:
+    """Every dimension has real voices and synthesis in every split."""
+    kinds = defaultdict(set)
+    for row in rows_of(smoke.out, "dimension", "source_kind"):
+        kinds[row["dimension"], row["split"]].add(row["source_kind"] in ("speech", "syllables"))
+    assert len(kinds) == 12
+    assert all(found == {True, False} for found in kinds.values())
+
+
+def test_directions_and_answer_order_are_balanced(smoke: Built) -> None:
+    """Up and down are equal in each cell; each order of the choices and each answer index is as frequent as the other."""
+    rows = rows_of(smoke.out, "dimension", "tier", "curve", "source_kind", "direction", "choices", "answer", "answer_index")
+    cells: dict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
+    for row in rows:
+        cells[row["dimension"], row["tier"], row["curve"], row["source_kind"], row["split"]][row["direction"]] += 1
+        assert row["answer"] == row["choices"][row["answer_index"]]
+        assert sorted(row["choices"]) == ["decrease", "increase"]
+    assert all(count[0] == count[1] > 0 for count in cells.values())
+    orders = Counter((tuple(row["choices"]), row["direction"]) for row in rows)
+    assert len(set(orders.values())) == 1, orders
+    assert len(orders) == 4
+
+
+def test_splits_share_no_speaker_source_or_text(smoke: Built) -> None:
+    """Speakers, sources and texts stand in one split only, over all dimensions."""
+    for key in ("speaker_id", "source_id", "text"):
+        where = defaultdict(set)
+        for row in rows_of(smoke.out, key):
+            if row[key] is not None:
+                where[row[key]].add(row["split"])
+        assert where
+        assert all(len(splits) == 1 for splits in where.values())
+
+
+def test_no_two_clips_are_alike_and_no_identifier_tells(smoke: Built) -> None:
+    """Audio, ids and plans are unique; ids are opaque hashes; file names are ids."""
+    rows = rows_of(smoke.out, "id", "pair_id", "audio_sha256", "plan", "audio", "direction")
+    for key in ("id", "audio_sha256", "plan"):
+        assert len({row[key] for row in rows}) == len(rows)
+    for row in rows:
+        assert row["audio"]["path"] == f"{row['id']}.flac"
+        assert set(row["id"][2:]) <= set("0123456789abcdef")
+    last_digit = Counter((row["id"][-1] in "01234567", row["direction"]) for row in rows)
+    assert len(last_digit) == 4
+
+
+def test_any_clip_is_made_again_from_its_row(smoke: Built) -> None:
+    """Rendering a row's plan gives the published bytes, for every dimension and kind of source."""
+    remaker = dataset.Remaker(smoke.out, RECIPES)
+    seen = set()
+    for row in rows_of(smoke.out, "id", "dimension", "source_kind"):
+        if (row["dimension"], row["source_kind"]) not in seen:
+            seen.add((row["dimension"], row["source_kind"]))
+            values = dataset.row(smoke.out, row["id"])
+            _, content = remaker.clip(values)
+            assert dataset.same_bytes(values, content), row
+    assert len(seen) == 12
+
+
+def test_show_draws_a_clip(smoke: Built, tmp_path: Path) -> None:
+    """`vocalgrad show` writes a PNG of a clip named by the beginning of its id."""
+    row = rows_of(smoke.out, "id")[0]
+    target = tmp_path / "clip.png"
+    arguments = ["show", row["id"], "--dataset", str(smoke.out), "--recipe", str(RECIPES / "smoke.yaml"), "--to", str(target)]
+    done = subprocess.run([sys.executable, "-m", "builder", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert target.read_bytes().startswith(b"\x89PNG")
+
+
+# -- as users load it -------------------------------------------------------------------------------------------------
+
+LOAD = """
+from datasets import Audio, get_dataset_config_names, load_dataset
+print(get_dataset_config_names("vocalgrad"))
+print({name: len(split) for name, split in load_dataset("vocalgrad").items()})
+print({name: len(split) for name, split in load_dataset("vocalgrad", "pitch").items()})
+stream = load_dataset("vocalgrad", "pitch", split="test", streaming=True).cast_column("audio", Audio(decode=False))
+row = list(stream.take(1))[0]
+print(row["dimension"], row["audio"]["bytes"][:4])
+"""
+
+
+def test_load_dataset_by_its_bare_name_offline(smoke: Built, tmp_path: Path) -> None:
+    """From the folder that holds it, the dataset loads whole, by configuration, and streaming; torch is not needed."""
+    shown = run_python(LOAD, smoke.out.parent, tmp_path).splitlines()
+    assert shown[0] == "['all', 'pitch', 'loudness', 'tempo', 'brightness']"
+    assert shown[1] == "{'train': 48, 'validation': 48, 'test': 48}"
+    assert shown[2] == "{'train': 12, 'validation': 12, 'test': 12}"
+    assert shown[3] == "pitch b'fLaC'"
+
+
+IDS = "from datasets import load_dataset; print(sorted(load_dataset('vocalgrad', 'tempo', split='test')['id']))"
+
+
+def test_a_rebuild_with_another_seed_is_seen_by_a_new_process(tmp_path: Path) -> None:
+    """In the same place, with the same cache: new rows, another test split, no old rows out of a stale cache."""
+    recipe = tmp_path / "tempo.yaml"
+    values = yaml.safe_load((RECIPES / "smoke.yaml").read_text())
+    values |= {
+        "include": str(RECIPES / "base.yaml"),
+        "dimensions": [str(RECIPES / "tempo.yaml")],
+        "kinds": ["pulses"],
+        "speech": {"corpus": None},
+    }
+    recipe.write_text(yaml.safe_dump(values))
+    shown = []
+    for seed in (1, 2):
+        pipeline.build(recipe, seed, tmp_path / "vocalgrad", 1, lambda line: None)
+        shown.append(run_python(IDS, tmp_path, tmp_path / "hf"))
+        assert json.loads((tmp_path / "vocalgrad" / "manifest.json").read_text())["seed"] == seed
+    assert shown[0] != shown[1]
+    assert not (tmp_path / "vocalgrad.partial").exists()
+    assert not (tmp_path / "vocalgrad.old").exists()
+
+
+# -- resuming and refusing --------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_broken_is_made_again(smoke: Built, tmp_path: Path) -> None:
+    """A shard cut short and one whose report is gone are made again, the rest is kept, and the bytes are the same."""
+    out = tmp_path / "vocalgrad"
+    shutil.copytree(smoke.out, out)
+    before = digests(out)
+    names = sorted(before)
+    broken = out / "data" / f"{names[0]}.parquet"
+    broken.write_bytes(broken.read_bytes()[:-100])
+    (out / "reports" / f"{names[5]}.json").unlink()
+    said: list[str] = []
+    built = pipeline.build(RECIPES / "smoke.yaml", None, out, 2, said.append)
+    assert built.n_reused == len(before) - 2
+    assert any("10 of 12 shards are already there and whole" in line for line in said)
+    assert digests(out) == before
+
+
+def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
+    """An output folder without a manifest is refused, untouched."""
+    (tmp_path / "vocalgrad").mkdir()
+    (tmp_path / "vocalgrad" / "thesis.txt").write_text("years of work")
+    with pytest.raises(VocalgradError, match="isn't a dataset built by vocalgrad"):
+        pipeline.build(RECIPES / "smoke.yaml", None, tmp_path / "vocalgrad", 1, lambda line: None)
+    assert (tmp_path / "vocalgrad" / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_cell_that_cannot_be_filled_is_named_with_its_reasons(tmp_path: Path) -> None:
+    """Noise can't carry the largest tilt at held loudness: the error names cell, count, reasons and what to do; exit 1, no traceback."""
+    recipe = tmp_path / "impossible.yaml"
+    values = {
+        "include": str(RECIPES / "base.yaml"),
+        "dimension": "brightness",
+        "sources": [{"kind": "noise"}],
+        "tiers": {"extreme": 8.0},
+        "curves": ["ease_in"],
+        "speech": {"corpus": None},
+        "pairs_per_cell": {"train": 2, "validation": 2, "test": 2},
+        "isolation": {"max_leak_jnd": 0.05},
+    }
+    recipe.write_text(yaml.safe_dump(values))
+    done = run_build(ROOT, "--recipe", str(recipe), "--out", str(tmp_path / "out"), "--workers", "1")
+    assert done.returncode == 1
+    assert "cell brightness x extreme x ease_in x noise x " in done.stderr
+    assert "leak_loudness" in done.stderr
+    assert "take another seed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert issubclass(CellUnfilled, VocalgradError)
+
+
+# -- planted faults ---------------------------------------------------------------------------------------------------
+
+
+def altered(smoke: Built, tmp_path: Path, change: Any, *, seal: bool = True) -> list[str]:
+    """Faults of a copy of the smoke dataset whose first shard's rows went through `change`; `seal` renews the checksum."""
+    out = tmp_path / "vocalgrad"
+    shutil.copytree(smoke.out, out)
+    manifest = json.loads((out / "manifest.json").read_text())
+    path = out / "data" / f"{manifest['shards'][0]['shard']}.parquet"
+    table = pq.read_table(path)
+    pq.write_table(change(table), path)
+    if seal:
+        from builder.fetch import sha256_of
+
+        manifest["shards"][0]["parquet_sha256"] = sha256_of(path)
+        (out / "manifest.json").write_text(json.dumps(manifest))
+    return validate.check(out)
+
+
+def with_rows(change: Any) -> Any:
+    """A table change out of a change of its rows."""
+
+    def run(table: Any) -> Any:
+        rows = table.to_pylist()
+        change(rows)
+        return type(table).from_pylist(rows, schema=table.schema)
+
+    return run
+
+
+def _flip(rows: list[dict[str, Any]]) -> None:
+    rows[0]["direction"] = 1 - rows[0]["direction"]
+
+
+def _truncate(rows: list[dict[str, Any]]) -> None:
+    rows[0]["audio"]["bytes"] = rows[0]["audio"]["bytes"][:2000]
+
+
+def _twice(rows: list[dict[str, Any]]) -> None:
+    rows[1]["audio"] = rows[0]["audio"]
+    rows[1]["audio_sha256"] = rows[0]["audio_sha256"]
+
+
+def _not_among(rows: list[dict[str, Any]]) -> None:
+    rows[0]["answer"] = "up"
+
+
+def _same_choices(rows: list[dict[str, Any]]) -> None:
+    rows[0]["choices"] = ["increase", "increase"]
+
+
+def _other_split(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        row["speaker_id"] = "one-voice"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (with_rows(_flip), "direction, answer, span and effect disagree"),
+        (with_rows(_truncate), "the audio's checksum isn't the row's"),
+        (with_rows(_twice), "stands in 2 rows"),
+        (with_rows(_not_among), "answer 'up', choices"),
+        (with_rows(_same_choices), "choices ['increase', 'increase']"),
+        (with_rows(lambda rows: rows.pop()), "the manifest says 12"),
+        (lambda table: table.append_column("extra", [list(range(len(table)))]), "columns differ: ['extra']"),
+    ],
+)
+def test_a_planted_fault_is_found(smoke: Built, tmp_path: Path, change: Any, said: str) -> None:
+    """Each fault in the bytes gives a line that says it."""
+    faults = altered(smoke, tmp_path, change)
+    assert any(said in fault for fault in faults), faults
+
+
+def test_an_altered_shard_fails_its_checksum(smoke: Built, tmp_path: Path) -> None:
+    """Bytes that aren't those of the manifest are found, whatever they hold."""
+    faults = altered(smoke, tmp_path, lambda table: table, seal=False)
+    assert any("the checksum isn't the manifest's" in fault for fault in faults)
+
+
+def test_missing_and_stray_files_are_found(smoke: Built, tmp_path: Path) -> None:
+    """A shard that's gone, and a file that no manifest lists."""
+    out = tmp_path / "vocalgrad"
+    shutil.copytree(smoke.out, out)
+    first = sorted(digests(out))[0]
+    (out / "data" / f"{first}.parquet").rename(out / "data" / "stray.parquet")
+    faults = validate.check(out)
+    assert f"data/{first}.parquet: listed in the manifest and not there" in faults
+    assert "data/stray.parquet: there and not listed in the manifest" in faults
+
+
+def test_a_local_path_in_the_card_is_found(smoke: Built, tmp_path: Path) -> None:
+    """No path of the builder's machine may travel with the data."""
+    out = tmp_path / "vocalgrad"
+    shutil.copytree(smoke.out, out)
+    with (out / "README.md").open("a") as stream:
+        stream.write("\nmade in /home/someone/data\n")
+    assert any("README.md: holds a local path" in fault for fault in validate.check(out))
+
+
+def test_one_speaker_in_two_splits_is_found(smoke: Built, tmp_path: Path) -> None:
+    """A speaker who stands in train and test is named."""
+    out = tmp_path / "vocalgrad"
+    shutil.copytree(smoke.out, out)
+    for split in ("train", "test"):
+        path = out / "data" / "pitch" / f"{split}-00000-of-00001.parquet"
+        pq.write_table(with_rows(_other_split)(pq.read_table(path)), path)
+    assert any("speaker_id 'one-voice' is in test and train" in fault for fault in validate.check(out))
+
+
+# -- the same bytes, however it's built -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "hash_seed"), [("1", "0"), ("4", "1"), ("8", "random")])
+def test_same_bytes_with_any_number_of_workers_elsewhere(smoke: Built, tmp_path: Path, workers: str, hash_seed: str) -> None:
+    """A copied clone with other workers and another hash seed gives the same shard digests."""
+    clone = tmp_path / "elsewhere"
+    for part in ("builder", "recipes", "data_cards"):
+        shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__"))
+    done = run_build(clone, "--recipe", "recipes/smoke.yaml", "--workers", workers, PYTHONHASHSEED=hash_seed)
+    assert done.returncode == 0, done.stderr
+    assert digests(clone / "vocalgrad") == digests(smoke.out)
+
+
+@pytest.mark.slow
+def test_another_seed_gives_another_test_split(smoke: Built, tmp_path: Path) -> None:
+    """Nothing of one seed's test split is in another's, but real voices that both happen to draw."""
+    done = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--seed", "2", "--out", str(tmp_path / "two"))
+    assert done.returncode == 0, done.stderr
+    one = {row["id"]: row for row in rows_of(smoke.out, "id", "source_id", "speaker_id", "audio_sha256")}
+    two = {row["id"]: row for row in rows_of(tmp_path / "two", "id", "source_id", "speaker_id", "audio_sha256")}
+    test_one = {row["audio_sha256"] for row in one.values() if row["split"] == "test"}
+    test_two = {row["audio_sha256"] for row in two.values() if row["split"] == "test"}
+    assert not test_one & test_two
+    synthetic = [{row["source_id"] for row in rows.values() if row["source_id"].startswith("s")} for rows in (one, two)]
+    assert not synthetic[0] & synthetic[1]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: Path) -> None:
+    """One worker killed with signal 9: exit 1 with what to do; the same command again ends whole, with the same bytes."""
+    import signal
+    import time
+
+    out = tmp_path / "vocalgrad"
+    command = [sys.executable, "-m", "builder", "build", "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "2"]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    reports = out.with_name("vocalgrad.partial") / "reports"
+    while running.poll() is None and not list(reports.glob("*/*.json")):
+        time.sleep(0.05)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    workers = [pid for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    os.kill(int(workers[0]), signal.SIGKILL)
+    _, errors = running.communicate()
+    assert running.returncode == 1
+    assert "a worker process ended without an answer" in errors
+    assert "Traceback" not in errors
+    again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "1")
+    assert again.returncode == 0, again.stderr
+    assert "shards are already there and whole" in again.stdout
+    assert validate.check(out) == []
