@@ -122,14 +122,16 @@ def _plan(arguments: argparse.Namespace) -> int:
     from builder import pipeline, plan
 
     planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed)
-    print(f"{'shard':<40}{'cells':>6}{'pairs':>7}  real sources")
+    print(f"{'shard':<40}{'cells':>6}{'wanted':>8}  real sources")
     for item in planned.shards:
         pool = ", ".join(f"{kind} {len(specs)}" for kind, specs in item.pool.items()) or "none"
-        print(f"{item.name:<40}{len(item.wanted):>6}{item.n_pairs:>7}  {pool}")
+        print(f"{item.name:<40}{len(item.wanted):>6}{item.n_wanted:>8}  {pool}")
     for dimension, kind, tier in planned.unreachable:
         print(f"{dimension}: tier {tier} doesn't exist on {kind}: it needs a larger span than the dimension allows there")
-    total = sum(item.n_pairs for item in planned.shards)
-    print(f"{total} pairs, {2 * total} clips; release {planned.recipe.release}; plan {planned.digest[:16]}")
+    n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
+    n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
+    print(f"{n_pairs} pairs and {n_controls} controls, {2 * n_pairs + n_controls} clips")
+    print(f"release {planned.recipe.release}, plan {planned.digest[:16]}")
     first = next(plan.candidates(planned.shards[0], planned.shards[0].wanted[0][0]), None)
     if first is not None:
         print(f"first candidate: {first.cell}, span {first.span:g}, source {first.source.source_id}")
@@ -198,7 +200,7 @@ def _label(arguments: argparse.Namespace) -> int:
     dimension = BY_NAME[values["dimension"]]
     heard = label.hear(measure.measure(sound, dimension), values["active_start_s"], values["active_end_s"])
     said = {1: "up", -1: "down", 0: "nothing"}[label.direction_of(heard, dimension.jnd.on(values["source_kind"]), Margins())]
-    published = {0: "up", 1: "down"}[values["direction"]]
+    published = {0: "up", 1: "down", None: "nothing"}[values["direction"]]
     print(f"{values['id']}: {dimension.name}: the bytes say {said}, published is {published}")
     print(f"contrast {heard.contrast:+.3f} {dimension.unit} (published {values['effect']:+.3f}), trend {heard.trend:+.3f},")
     print(

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from builder.dimensions import BY_NAME
-from builder.layout import features, write_text
+from builder.layout import features, split_of, write_text
+from builder.records import CONTROLS
 
 TEMPLATE = Path(__file__).parent.parent / "data_cards" / "card.md.j2"
 ALL = "all"
@@ -40,9 +41,10 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     columns = ["dimension", "source_kind", "speaker_id", "language", "licence", "attribution", "witness", "effect_jnd"]
     rows = [row for path in sorted(root.glob("data/*/*.parquet")) for row in pq.read_table(path, columns=columns).to_pylist()]
     names = list(dict.fromkeys(cell["dimension"] for cell in manifest["cells"]))
+    swept = [cell for cell in manifest["cells"] if cell["curve"] != "flat"]
     rejected: dict[str, dict[str, int]] = {name: {} for name in names}
     tally = {name: {"tried": 0, "published": 0} for name in names}
-    for cell in manifest["cells"]:
+    for cell in swept:
         for key in ("tried", "published"):
             tally[cell["dimension"]][key] += cell[key]
         for reason, count in cell["rejected"].items():
@@ -50,6 +52,7 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "dimensions": names,
         "n_clips": len(rows),
+        "n_controls": sum(cell["published"] for cell in manifest["cells"] if cell["curve"] == "flat"),
         "tally": tally,
         "rejected": {name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in rejected.items()},
         "kinds": {name: sorted({row["source_kind"] for row in rows if row["dimension"] == name}) for name in names},
@@ -65,9 +68,11 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, Any], sample_rate_hz: int) -> dict[str, Any]:
     columns = features(sample_rate_hz)._to_yaml_list()
     configs, infos = [], []
-    for name in (ALL, *facts["dimensions"]):
-        included = facts["dimensions"] if name == ALL else [name]
-        shards = [item for item in manifest["shards"] if item["shard"].split("/")[0] in included]
+    has_controls = any(item["shard"].startswith(f"{CONTROLS}/") for item in manifest["shards"])
+    for name in (ALL, *facts["dimensions"], *([CONTROLS] if has_controls else [])):
+        folders = _folders(name, facts["dimensions"])
+        shards = [item for item in manifest["shards"] if item["shard"].startswith(tuple(folders))]
+        splits = [split for split in facts["splits"] if any(split_of(item["shard"]) == split for item in shards)]
         content = sha256("".join(item["parquet_sha256"] for item in shards).encode()).hexdigest()
         configs.append(
             {
@@ -76,11 +81,12 @@ def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, A
                 "version": manifest["version"],
                 "description": f"seed {manifest['seed']}, sha256-{content}",
                 "data_files": [
-                    {"split": split, "path": [f"data/{dimension}/{split}-*.parquet" for dimension in included]} for split in facts["splits"]
+                    {"split": split, "path": [f"data/{folder}{split}-*.parquet" for folder in folders if _has(shards, folder, split)]}
+                    for split in splits
                 ],
             }
         )
-        infos.append(_info(root, name, columns, shards, facts["splits"]))
+        infos.append(_info(root, name, columns, shards, splits))
     return {
         "license": manifest["recipe"]["licence"],
         **({"license_name": "mixed-per-row", "license_link": "ATTRIBUTION.md"} if manifest["recipe"]["licence"] == "other" else {}),
@@ -95,11 +101,22 @@ def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, A
     }
 
 
+def _folders(config: str, dimensions: list[str]) -> list[str]:
+    """Beginnings of the names of a configuration's shards."""
+    if config == CONTROLS:
+        return [f"{CONTROLS}/{dimension}-" for dimension in dimensions]
+    return [f"{dimension}/" for dimension in (dimensions if config == ALL else [config])]
+
+
+def _has(shards: list[Mapping[str, Any]], folder: str, split: str) -> bool:
+    return any(item["shard"].startswith(f"{folder}{split}-") for item in shards)
+
+
 def _info(root: Path, name: str, columns: Any, shards: list[Mapping[str, Any]], splits: list[str]) -> dict[str, Any]:
     found = []
     total = 0
     for split in splits:
-        mine = [item for item in shards if item["shard"].split("/")[1].startswith(f"{split}-")]
+        mine = [item for item in shards if split_of(item["shard"]) == split]
         size = sum((root / "data" / f"{item['shard']}.parquet").stat().st_size for item in mine)
         found.append({"name": split, "num_bytes": size, "num_examples": sum(item["n_rows"] for item in mine)})
         total += size

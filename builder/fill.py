@@ -38,9 +38,9 @@ class Clip:
     sign: int
     heard: label.Heard
     contour: Contour
-    gain: float
-    r_squared: float
-    witness: str
+    gain: float | None
+    r_squared: float | None
+    witness: str | None
     leaks: Mapping[str, float | None]
     basis: str
     start_s: float
@@ -148,6 +148,18 @@ def _leaks(
     return found
 
 
+def judge_control(pair: PairPlan, source: Source, margins: Margins) -> Clip:
+    """The flat clip of a source; raises as `judge`."""
+    dimension = BY_NAME[pair.dimension]
+    sound = render.clip(pair, source, 0)
+    contour = measure.measure(sound, dimension)
+    heard = label.hear(contour, source.start_s, source.end_s)
+    failed = label.judge_flat(heard, pair.jnd, margins)
+    if failed is not None:
+        raise _Rejected(failed.value, f"a control is heard to change by {heard.contrast:+.3f} {dimension.unit}")
+    return Clip(sound, 0, heard, contour, None, None, None, {}, "heard", source.start_s, source.end_s)
+
+
 def judge_pair(pair: PairPlan, source: Source, margins: Margins) -> tuple[Clip, Clip]:
     """Both clips of a pair, rising first; raises as `judge` at the first failed rule."""
     return judge(pair, source, 1, margins), judge(pair, source, -1, margins)
@@ -192,7 +204,7 @@ class Filler:
                 break
             report.tried += 1
             try:
-                clips = judge_pair(pair, self._source(pair), self.shard.margins)
+                clips = self._judged(pair)
                 rows = [row_of(pair, clip, increase_first=(number + report.published) % 2 == 0) for clip in clips]
                 if {row["audio_sha256"] for row in rows} & self._seen:
                     raise _Rejected(Reason.DUPLICATE.value, "the same samples were published before")
@@ -210,9 +222,15 @@ class Filler:
         if report.published < count:
             reasons = ", ".join(f"{reason} {n}" for reason, n in report.rejected.most_common()) or "no source at all"
             raise CellUnfilled(
-                f"cell {cell} has {report.published} of {count} pairs after {report.tried} candidates ({reasons}); "
+                f"cell {cell} has {report.published} of {count} after {report.tried} candidates ({reasons}); "
                 "use a larger corpus, ask for fewer pairs_per_cell, leave the tier out for this kind, or take another seed"
             )
+
+    def _judged(self, pair: PairPlan) -> tuple[Clip, ...]:
+        source = self._source(pair)
+        if pair.cell.is_control:
+            return (judge_control(pair, source, self.shard.margins),)
+        return judge_pair(pair, source, self.shard.margins)
 
     def _source(self, pair: PairPlan) -> Source:
         key = pair.source.source_id
@@ -255,7 +273,7 @@ def as_json(pair: PairPlan, sign: int | None = None) -> dict[str, Any]:
 
 
 def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any]:
-    """The published row of a clip.
+    """The published row of a clip; a control has no answer and no direction.
 
     Parameters
     ----------
@@ -267,7 +285,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
     checksum = hashlib.sha256(content).hexdigest()
     planned = as_json(pair, clip.sign)
     choices = ["increase", "decrease"] if increase_first else ["decrease", "increase"]
-    answer = "increase" if clip.sign > 0 else "decrease"
+    answer = {1: "increase", -1: "decrease", 0: None}[clip.sign]
     row_id = "vg" + digest(["clip", planned], 20)
     return {
         "id": row_id,
@@ -275,8 +293,8 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "question": question(dimension, choices),
         "choices": choices,
         "answer": answer,
-        "answer_index": choices.index(answer),
-        "direction": (Direction.UP if clip.sign > 0 else Direction.DOWN).value,
+        "answer_index": None if answer is None else choices.index(answer),
+        "direction": {1: Direction.UP.value, -1: Direction.DOWN.value, 0: None}[clip.sign],
         "dimension": pair.dimension,
         "tier": pair.tier,
         "curve": pair.curve,

@@ -112,6 +112,20 @@ def judge_heard(heard: Heard, planned_contrast: float, jnd: float, margins: Marg
     return None
 
 
+def judge_flat(heard: Heard, jnd: float, margins: Margins) -> Reason | None:
+    """Does a control say nothing, by a margin?
+
+    Returns
+    -------
+    Reason or None
+        None if |contrast| stays within the control's limit; else `unmeasurable` or `not_flat`.
+    """
+    if heard.valid < margins.min_valid or heard.valid_third < margins.min_valid_third or not np.isfinite(heard.contrast):
+        return Reason.UNMEASURABLE
+    flat = abs(heard.contrast) <= margins.max_control_jnd * jnd and direction_of(heard, jnd, margins) == 0
+    return None if flat else Reason.NOT_FLAT
+
+
 def direction_of(heard: Heard, jnd: float, margins: Margins) -> int:
     """What a clip says with no plan in sight: +1 up, -1 down, 0 nothing (unmeasurable, unclear or under a margin)."""
     for sign in (1, -1):

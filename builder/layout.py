@@ -2,6 +2,7 @@
 
     <dataset>/README.md  manifest.json  ATTRIBUTION.md
               data/<dimension>/<split>-00000-of-00001.parquet
+              data/controls/<dimension>-<split>-00000-of-00001.parquet
               reports/<dimension>/<split>-00000-of-00001.json
 
 Files are written under a temporary name, synced, and renamed.
@@ -69,6 +70,11 @@ def features(sample_rate_hz: int) -> Features:
             "paper_category": text,
         }
     )
+
+
+def split_of(shard_name: str) -> str:
+    """Split of a shard by its name, such as `pitch/test-00000-of-00001` or `controls/pitch-test-00000-of-00001`."""
+    return shard_name.rsplit("/", 1)[1].split("-")[-4]
 
 
 def parquet_path(root: Path, planned: ShardPlan) -> Path:

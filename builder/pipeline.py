@@ -36,7 +36,7 @@ from builder.fill import Context, Filler
 from builder.layout import parquet_path, report_path, write_json
 from builder.plan import Plan
 from builder.progress import Progress
-from builder.records import ShardPlan
+from builder.records import CONTROLS, ShardPlan
 
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate")
 
@@ -180,8 +180,10 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
         f"sources  {len(gathered.speech)} cuts and {len(gathered.syllables)} syllables of {len(planned.split_of)} real speakers; "
         + (f"refused {_counts(gathered.refused)}" if gathered.refused else "nothing refused")
     )
-    total = sum(item.n_pairs for item in planned.shards)
-    say(f"plan     {total} pairs ({2 * total} clips) in {len(planned.shards)} shards; seed {planned.recipe.seed}, {n_workers} workers")
+    n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
+    n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
+    clips = f"{n_pairs} pairs and {n_controls} controls ({2 * n_pairs + n_controls} clips)"
+    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed}, {n_workers} workers")
     partial = out.with_name(out.name + ".partial")
     with _locked(partial):
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
@@ -223,7 +225,7 @@ def _fill_all(
     n_reused = len(reports)
     if n_reused:
         say(f"resume   {n_reused} of {len(planned.shards)} shards are already there and whole")
-    todo = sorted((item for item in planned.shards if item.name not in reports), key=lambda item: -item.n_pairs)
+    todo = sorted((item for item in planned.shards if item.name not in reports), key=lambda item: -item.n_wanted)
     if todo:
         for report in _run(todo, context, partial, factory, n_workers, say):
             reports[report["shard"]] = report
@@ -248,7 +250,7 @@ def _run(
         os.environ[name] = "1"
     spawn = multiprocessing.get_context("spawn")
     ticks = spawn.SimpleQueue()
-    progress = Progress(sum(item.n_pairs for item in todo), say)
+    progress = Progress(sum(item.n_wanted for item in todo), say)
     pool = ProcessPoolExecutor(
         max_workers=min(n_workers, len(todo)),
         mp_context=spawn,
@@ -329,13 +331,14 @@ def table(reports: tuple[Mapping[str, Any], ...]) -> str:
     rows: dict[tuple[str, str], Counter[str]] = {}
     for report in reports:
         for cell in report["cells"]:
-            row = rows.setdefault((cell["dimension"], cell["split"]), Counter())
+            name = f"{cell['dimension']} {CONTROLS}" if cell["curve"] == "flat" else cell["dimension"]
+            row = rows.setdefault((name, cell["split"]), Counter())
             row.update({"wanted": cell["wanted"], "tried": cell["tried"], "published": cell["published"]})
             row.update({f"- {reason}": count for reason, count in cell["rejected"].items()})
-    lines = [f"{'dimension':<12}{'split':<12}{'planned':>8}{'tried':>7}{'published':>11}  rejected by reason (pairs)"]
-    for (dimension, split), row in rows.items():
+    lines = [f"{'pairs of':<22}{'split':<12}{'planned':>8}{'tried':>7}{'published':>11}  rejected by reason"]
+    for (dimension, split), row in sorted(rows.items(), key=lambda item: item[0][0].endswith(CONTROLS)):
         rejected = {key[2:]: count for key, count in row.items() if key.startswith("- ")}
-        lines.append(f"{dimension:<12}{split:<12}{row['wanted']:>8}{row['tried']:>7}{row['published']:>11}  {_counts(rejected) or 'none'}")
+        lines.append(f"{dimension:<22}{split:<12}{row['wanted']:>8}{row['tried']:>7}{row['published']:>11}  {_counts(rejected) or 'none'}")
     return "\n".join(lines)
 
 

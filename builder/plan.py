@@ -188,36 +188,42 @@ def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]]) -> Plan:
             unreachable += [(part.dimension, rule.kind, tier) for tier in part.tiers if tier not in part.tiers_on(rule)]
         for split in SPLITS:
             if split in recipe.splits:
-                shards += _shards_of(recipe, part, split, real, split_of)
+                shards += _shards_of(recipe, part, split, _cells(part, split), real, split_of)
+                shards += _shards_of(recipe, part, split, _control_cells(part, split), real, split_of)
     return Plan(recipe, split_of, tuple(shards), tuple(unreachable))
 
 
-def _shards_of(
-    recipe: Recipe,
-    part: DimensionRecipe,
-    split: str,
-    real: Mapping[str, tuple[SourceSpec, ...]],
-    split_of: Mapping[str, str],
-) -> list[ShardPlan]:
-    cells = [
+def _cells(part: DimensionRecipe, split: str) -> list[tuple[Cell, int]]:
+    """Cells of a dimension in a split, with their pairs."""
+    return [
         (Cell(part.dimension, tier, curve, rule.kind, split), part.pairs(rule, split))
         for rule in part.sources
         for tier in part.tiers_on(rule)
         for curve in part.curves
         if part.pairs(rule, split) > 0
     ]
+
+
+def _control_cells(part: DimensionRecipe, split: str) -> list[tuple[Cell, int]]:
+    """Cells of flat clips of a dimension in a split, with their clips."""
+    counts: Mapping[str, int] = part.controls_per_kind  # type: ignore[assignment]
+    count = counts.get(split, 0)
+    return [(Cell(part.dimension, "control", "flat", rule.kind, split), count) for rule in part.sources if count > 0]
+
+
+def _shards_of(
+    recipe: Recipe,
+    part: DimensionRecipe,
+    split: str,
+    cells: list[tuple[Cell, int]],
+    real: Mapping[str, tuple[SourceSpec, ...]],
+    split_of: Mapping[str, str],
+) -> list[ShardPlan]:
     total = sum(count for _, count in cells)
     if total == 0:
         return []
     n_shards = -(-total // part.max_pairs_per_shard)
-    spans = {
-        (cell.tier, cell.curve, cell.kind): (
-            part.span(cell.kind, cell.tier, cell.curve),
-            round(part.span(cell.kind, cell.tier, cell.curve) * curves.end_to_start(cell.curve), 6),
-            round(part.spec.jnd.on(cell.kind), 6),
-        )
-        for cell, _ in cells
-    }
+    spans = {(cell.tier, cell.curve, cell.kind): _span(part, cell) for cell, _ in cells}
     shards = []
     for index in range(n_shards):
         pool: dict[str, tuple[SourceSpec, ...]] = {
@@ -242,9 +248,19 @@ def _shards_of(
                 margins=part.as_margins(),
                 seed=recipe.seed,
                 sample_rate_hz=recipe.sample_rate_hz,
+                controls=cells[0][0].is_control,
             )
         )
     return shards
+
+
+def _span(part: DimensionRecipe, cell: Cell) -> tuple[float, float, float]:
+    """Span, planned contrast and J of a cell; a control's span is 0."""
+    jnd = round(part.spec.jnd.on(cell.kind), 6)
+    if cell.is_control:
+        return 0.0, 0.0, jnd
+    span = part.span(cell.kind, cell.tier, cell.curve)
+    return span, round(span * curves.end_to_start(cell.curve), 6), jnd
 
 
 def candidates(shard: ShardPlan, cell: Cell) -> Iterator[PairPlan]:

@@ -102,6 +102,7 @@ class DimensionRecipe(_Strict):
     tiers: Mapping[str, Annotated[float, Field(ge=1.0)]]
     curves: Annotated[tuple[str, ...], Field(min_length=1)]
     pairs_per_cell: Mapping[SplitName, Annotated[int, Field(ge=0)]]
+    controls_per_kind: Mapping[SplitName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     margins: MarginRule = MarginRule()
     isolation: IsolationRule = IsolationRule()
     bases: tuple[Literal["heard", "difference"], ...] = ("heard",)

@@ -18,6 +18,9 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 T = TypeVar("T")
 
+CONTROLS = "controls"
+"""Configuration and folder of clips without a direction."""
+
 
 class Direction(StrEnum):
     """Which way the swept dimension goes over the clip."""
@@ -49,6 +52,7 @@ class Reason(StrEnum):
     UNCLEAR = "unclear"
     TOO_SMALL = "too_small"
     NOT_SALIENT = "not_salient"
+    NOT_FLAT = "not_flat"
     DIFFERENCE_UNFIT = "difference_unfit"
     WITNESS_CONTRADICTS = "witness_contradicts"
     LEAK = "leak"
@@ -214,6 +218,8 @@ class Margins:
         Largest |contrast| of a held dimension against the sham, in J.
     bases
         Which label bases are published: `heard`, `difference`.
+    max_control_jnd
+        Largest |contrast| as heard of a control, in J.
     """
 
     min_contrast_jnd: float = 1.0
@@ -225,6 +231,7 @@ class Margins:
     min_salience: float = 0.0
     max_leak_jnd: float = 0.8
     bases: tuple[str, ...] = ("heard",)
+    max_control_jnd: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -276,6 +283,11 @@ class Cell:
     kind: str
     split: str
 
+    @property
+    def is_control(self) -> bool:
+        """Whether the cell holds single flat clips instead of pairs."""
+        return self.curve == "flat"
+
     def __str__(self) -> str:
         return " x ".join((self.dimension, self.tier, self.curve, self.kind, self.split))
 
@@ -291,7 +303,9 @@ class ShardPlan:
     index, count
         This shard's number (from 0) and how many the dimension and split have.
     wanted
-        Pairs to fill per cell.
+        Pairs (or single controls) to fill per cell.
+    controls
+        Whether this shard holds controls.
     pool
         Real sources that only this shard may use, by kind.
     spans
@@ -315,13 +329,15 @@ class ShardPlan:
     margins: Margins
     seed: int
     sample_rate_hz: int
+    controls: bool = False
 
     @property
     def name(self) -> str:
         """Path of the shard below the data folder, without its ending."""
-        return f"{self.dimension}/{self.split}-{self.index:05d}-of-{self.count:05d}"
+        folder = f"{CONTROLS}/{self.dimension}-" if self.controls else f"{self.dimension}/"
+        return f"{folder}{self.split}-{self.index:05d}-of-{self.count:05d}"
 
     @property
-    def n_pairs(self) -> int:
-        """Pairs that the shard must fill."""
+    def n_wanted(self) -> int:
+        """Pairs (or controls) that the shard must fill."""
         return sum(count for _, count in self.wanted)

@@ -57,9 +57,15 @@ def _title(values: Mapping[str, Any]) -> str:
         f"{values['id']}   {values['dimension']}: {direction}   ({values['tier']}, {values['curve']}, {values['source_kind']}"
         + (f", {values['speaker_id']}" if values["speaker_id"] else "")
         + f")\nheard {values['effect']:+.3g} {values['unit']} = {values['effect_jnd']:+.1f} J, asked span {values['span']:+.3g};  "
-        f"rank {values['rank_correlation']:+.2f};  against sham: gain {values['difference_gain']:.2f}, "
-        f"R² {values['difference_r_squared']:.2f};  witness {values['witness']}\nleak in J: {leaks or 'none measured'}"
+        f"rank {values['rank_correlation']:+.2f}{_against_sham(values)}\nleak in J: {leaks or 'none measured'}"
     )
+
+
+def _against_sham(values: Mapping[str, Any]) -> str:
+    if values["difference_gain"] is None:
+        return ";  a control: this is the sham"
+    gain, r_squared = values["difference_gain"], values["difference_r_squared"]
+    return f";  against sham: gain {gain:.2f}, R² {r_squared:.2f};  witness {values['witness']}"
 
 
 def _draw_wave(axes: Any, sound: Sound) -> None:

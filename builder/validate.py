@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import soundfile
 
 from builder.acoustics import audio
-from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features
+from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, split_of
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
@@ -73,7 +73,7 @@ def _shard_faults(path: Path, item: Mapping[str, Any], expected: Any, sample_rat
             if group.num_rows > MAX_GROUP_ROWS or group.total_byte_size > MAX_GROUP_BYTES * GROUP_SLACK:
                 yield f"{name}: row group {number} has {group.num_rows} rows and {group.total_byte_size} bytes"
         n_before = len(rows)
-        split = name.split("/")[1].split("-")[0]
+        split = split_of(name)
         for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
             for row in batch.to_pylist():
                 yield from _audio_faults(row, sample_rate_hz)
@@ -112,6 +112,10 @@ def _row_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"{key} {value} stands in {count} rows"
     for row in rows:
         what = row["id"]
+        if row["curve"] == "flat":
+            if not (row["answer"] is row["answer_index"] is row["direction"] is None and row["span"] == 0):
+                yield f"{what}: a control has an answer, a direction or a span"
+            continue
         if len(set(row["choices"])) != 2 or row["answer"] not in row["choices"]:
             yield f"{what}: answer {row['answer']!r}, choices {row['choices']}"
         elif row["choices"][row["answer_index"]] != row["answer"]:
@@ -131,11 +135,15 @@ def _balance_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> 
         key = tuple(cell[part] for part in ("dimension", "tier", "curve", "kind", "split"))
         found = by_cell.pop(key, [])
         ups = sum(row["direction"] == 0 for row in found)
-        if len(found) != 2 * cell["wanted"] or 2 * ups != len(found):
+        if cell["curve"] == "flat":
+            if len(found) != cell["wanted"]:
+                yield f"cell {' x '.join(key)}: {len(found)} controls, {cell['wanted']} are wanted"
+        elif len(found) != 2 * cell["wanted"] or 2 * ups != len(found):
             yield f"cell {' x '.join(key)}: {ups} up and {len(found) - ups} down, {cell['wanted']} of each are wanted"
         if cell["tried"] != cell["published"] + sum(cell["rejected"].values()):
             yield f"cell {' x '.join(key)}: tried isn't published + rejected"
     yield from (f"cell {' x '.join(key)}: not in the manifest" for key in by_cell)
+    rows = [row for row in rows if row["curve"] != "flat"]
     for pair, clips in _grouped(rows, "pair_id").items():
         if sorted(row["direction"] for row in clips) != [0, 1] or len({tuple(row["choices"]) for row in clips}) != 1:
             yield f"pair {pair}: not one rising and one falling clip with the same choices"

@@ -27,6 +27,7 @@ class Found:
     """What re-measuring a dataset found."""
 
     clips: int
+    controls: int
     contradictions: list[str]
     clipped_samples: int
     largest_effect_error: float
@@ -34,7 +35,7 @@ class Found:
 
 def remeasure(root: Path) -> Found:
     """Decode and measure every clip below `root`."""
-    found = Found(0, [], 0, 0.0)
+    found = Found(0, 0, [], 0, 0.0)
     columns = ["id", "audio", "dimension", "direction", "active_start_s", "active_end_s", "effect"]
     for path in sorted(root.glob("data/*/*.parquet")):
         for row in pq.read_table(path, columns=columns).to_pylist():
@@ -43,11 +44,14 @@ def remeasure(root: Path) -> Found:
             found.clipped_samples += int(np.sum((steps == 32767) | (steps == -32768)))
             contour = measure.measure(Sound(steps / 32768.0, rate), BY_NAME[row["dimension"]])
             heard = label.hear(contour, row["active_start_s"], row["active_end_s"])
+            found.largest_effect_error = max(found.largest_effect_error, abs(heard.contrast - row["effect"]))
+            if row["direction"] is None:
+                found.controls += 1
+                continue
             sign = 1 if row["direction"] == 0 else -1
             figures = (heard.contrast, heard.trend, heard.rank_correlation, heard.block_tau)
             if not all(figure * sign > 0 for figure in figures):
                 found.contradictions.append(f"{row['id']} ({row['dimension']}): label {sign:+d}, heard {figures}")
-            found.largest_effect_error = max(found.largest_effect_error, abs(heard.contrast - row["effect"]))
     return found
 
 
@@ -55,7 +59,8 @@ if __name__ == "__main__":
     result = remeasure(Path(sys.argv[1]))
     print("\n".join(result.contradictions))
     print(
-        f"{result.clips} clips, {len(result.contradictions)} contradicted, {result.clipped_samples} clipped samples, "
+        f"{result.clips} clips ({result.controls} controls), {len(result.contradictions)} contradicted, "
+        f"{result.clipped_samples} clipped samples, "
         f"largest difference from the published effect {result.largest_effect_error:g}"
     )
     sys.exit(1 if result.contradictions or result.clipped_samples or not result.clips else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -97,17 +98,11 @@ def test_every_dimension_is_one_file_one_line_one_recipe() -> None:
 
 
 def test_no_address_of_an_index_is_committed() -> None:
-    """No file of the project names a package index, or a folder of one machine."""
-    bad = re.compile(r"(pypi\.org|files\.pythonhosted|/root/|/home/\w)")
-    for path in ROOT.rglob("*"):
-        parts = path.relative_to(ROOT).parts
-        if (
-            (
-                path.is_file()
-                and not parts[0].startswith((".venv", ".git", "vocalgrad", "."))
-                and path.suffix in (".py", ".yaml", ".toml", ".md", ".txt")
-            )
-            and path != Path(__file__)
-            and path.name not in ("validate.py",)
-        ):
-            assert not bad.search(path.read_text(encoding="utf-8", errors="replace")), path
+    """No file that git tracks names a package index or its mirror."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    index = re.compile("py" + r"pi\.org|files\.python" + "hosted|simple/")
+    assert len(listed) > 30
+    for name in listed:
+        path = ROOT / name
+        if path.suffix in (".py", ".yaml", ".toml", ".md", ".txt", "") and path.is_file() and path.name != "LICENSE":
+            assert not index.search(path.read_text(encoding="utf-8", errors="replace")), name

@@ -18,17 +18,20 @@ from remeasure import remeasure
 
 from builder import dataset, pipeline, validate
 from builder.errors import CellUnfilled, VocalgradError
+from builder.layout import split_of
 from builder.pipeline import Built
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "recipes"
 
 
-def rows_of(root: Path, *columns: str) -> list[dict[str, Any]]:
-    """Rows of all shards with their split, without the audio unless it's asked for."""
+def rows_of(root: Path, *columns: str, controls: bool = False) -> list[dict[str, Any]]:
+    """Rows of all labelled shards (or of all controls) with their split."""
     found = []
     for path in sorted(root.glob("data/*/*.parquet")):
-        split = path.name.split("-")[0]
+        if (path.parent.name == "controls") != controls:
+            continue
+        split = split_of(f"{path.parent.name}/{path.stem}")
         found += [{**row, "split": split} for row in pq.read_table(path, columns=list(columns)).to_pylist()]
     return found
 
@@ -59,7 +62,8 @@ def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
     """Planned pairs are all published, tried = published + rejected in every cell, and the bytes validate."""
     assert validate.check(smoke.out) == []
     cells = dataset.manifest(smoke.out)["cells"]
-    assert sum(cell["published"] for cell in cells) == 72
+    assert sum(cell["published"] for cell in cells if cell["curve"] != "flat") == 72
+    assert sum(cell["published"] for cell in cells if cell["curve"] == "flat") == 36
     for cell in cells:
         assert cell["published"] == cell["wanted"] == 1
         assert cell["tried"] == cell["published"] + sum(cell["rejected"].values())
@@ -68,7 +72,7 @@ def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
 def test_every_clip_remeasured_from_its_bytes_says_its_label(smoke: Built) -> None:
     """Decoded from FLAC and measured again, every clip is heard as labelled; nothing is clipped; the effect is the published one."""
     found = remeasure(smoke.out)
-    assert found.clips == 144
+    assert (found.clips, found.controls) == (180, 36)
     assert found.contradictions == []
     assert found.clipped_samples == 0
     assert found.largest_effect_error == 0.0
@@ -133,6 +137,18 @@ def test_any_clip_is_made_again_from_its_row(smoke: Built) -> None:
     assert len(seen) == 12
 
 
+def test_controls_have_no_direction_and_no_answer(smoke: Built) -> None:
+    """Flat clips are heard to change by at most half a J, carry no label, and are in no other configuration."""
+    rows = rows_of(smoke.out, "id", "direction", "answer", "answer_index", "span", "effect_jnd", "curve", "audio_sha256", controls=True)
+    assert len(rows) == 36
+    for row in rows:
+        assert row["direction"] is row["answer"] is row["answer_index"] is None
+        assert row["curve"] == "flat"
+        assert row["span"] == 0.0
+        assert abs(row["effect_jnd"]) <= 0.5
+    assert not {row["audio_sha256"] for row in rows} & {row["audio_sha256"] for row in rows_of(smoke.out, "audio_sha256")}
+
+
 def test_show_draws_a_clip(smoke: Built, tmp_path: Path) -> None:
     """`vocalgrad show` writes a PNG of a clip named by the beginning of its id."""
     row = rows_of(smoke.out, "id")[0]
@@ -159,7 +175,7 @@ print(row["dimension"], row["audio"]["bytes"][:4])
 def test_load_dataset_by_its_bare_name_offline(smoke: Built, tmp_path: Path) -> None:
     """From the folder that holds it, the dataset loads whole, by configuration, and streaming; torch is not needed."""
     shown = run_python(LOAD, smoke.out.parent, tmp_path).splitlines()
-    assert shown[0] == "['all', 'pitch', 'loudness', 'tempo', 'brightness']"
+    assert shown[0] == "['all', 'pitch', 'loudness', 'tempo', 'brightness', 'controls']"
     assert shown[1] == "{'train': 48, 'validation': 48, 'test': 48}"
     assert shown[2] == "{'train': 12, 'validation': 12, 'test': 12}"
     assert shown[3] == "pitch b'fLaC'"
@@ -204,7 +220,7 @@ def test_only_what_is_broken_is_made_again(smoke: Built, tmp_path: Path) -> None
     said: list[str] = []
     built = pipeline.build(RECIPES / "smoke.yaml", None, out, 2, said.append)
     assert built.n_reused == len(before) - 2
-    assert any("10 of 12 shards are already there and whole" in line for line in said)
+    assert any("22 of 24 shards are already there and whole" in line for line in said)
     assert digests(out) == before
 
 
