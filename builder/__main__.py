@@ -28,11 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except VocalgradError as error:
         print(f"vocalgrad {arguments.command}: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return 0
+        place = f": {error.filename}" if error.filename else ""
+        print(f"vocalgrad {arguments.command}: {error.strerror or error}{place}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nvocalgrad: stopped; finished shards are kept: run the same command again to go on", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        return 0
     return status
 
 
@@ -81,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _workers(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} isn't a number of processes, 1 or more")
     return int(text)
 
@@ -159,6 +163,8 @@ def _render(arguments: argparse.Namespace) -> int:
 
 
 def _measure(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
     from builder import label, measure
     from builder.acoustics import audio
     from builder.dimensions import BY_NAME
@@ -171,6 +177,8 @@ def _measure(arguments: argparse.Namespace) -> int:
         samples, rate = audio.read(arguments.file)
     except Refused as refusal:
         raise VocalgradError(f"{arguments.file}: {refusal}") from refusal
+    if not np.all(np.isfinite(samples)):
+        raise VocalgradError(f"{arguments.file}: {int(np.sum(~np.isfinite(samples)))} samples aren't finite numbers; nothing was measured")
     sound = Sound(samples.mean(axis=1), rate)
     contours = measure.measure_all(sound)
     if arguments.json:
@@ -228,18 +236,18 @@ def _shard(arguments: argparse.Namespace) -> int:
 
 
 def _card(arguments: argparse.Namespace) -> int:
-    from builder import card, dataset
+    from builder import card, layout
 
-    manifest = dataset.manifest(arguments.dataset)
+    manifest = layout.read_manifest(arguments.dataset)
     card.write(arguments.dataset, manifest, manifest["recipe"]["sample_rate_hz"])
     print(arguments.dataset / "README.md")
     return 0
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from builder import dataset, validate
+    from builder import layout, validate
 
-    n_rows = sum(item["n_rows"] for item in dataset.manifest(arguments.dataset)["shards"])
+    n_rows = sum(item["n_rows"] for item in layout.read_manifest(arguments.dataset)["shards"])
     faults = validate.check(arguments.dataset)
     for fault in faults:
         print(fault)
@@ -256,6 +264,7 @@ def _build(arguments: argparse.Namespace) -> int:
     n_clips = sum(report["n_rows"] for report in built.reports)
     print(f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {n_clips} clips. Try next:")
     dataset = "" if built.out == DEFAULT_OUT else f" --dataset {built.out}"
+    dataset += "" if arguments.recipe == DEFAULT_RECIPE else f" --recipe {arguments.recipe}"
     print(f'  .venv/bin/python -c \'from datasets import load_dataset; print(load_dataset("{built.out}", "{dimension}"))\'')
     print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
     print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")

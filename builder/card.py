@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import pyarrow.parquet as pq
 import yaml
 
 from builder.dimensions import BY_NAME
-from builder.layout import features, split_of, write_text
+from builder.layout import features, read_rows, split_of, write_text
 from builder.records import CONTROLS
 
 TEMPLATE = Path(__file__).parent.parent / "data_cards" / "card.md.j2"
@@ -38,8 +37,8 @@ def write(root: Path, manifest: Mapping[str, Any], sample_rate_hz: int) -> None:
 
 def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers that the card states, all read back from the shards and the manifest."""
-    columns = ["dimension", "source_kind", "speaker_id", "language", "licence", "attribution", "witness", "effect_jnd"]
-    rows = [row for path in sorted(root.glob("data/*/*.parquet")) for row in pq.read_table(path, columns=columns).to_pylist()]
+    columns = ["dimension", "source_kind", "speaker_id", "language", "licence", "attribution", "witness"]
+    rows = [row for item in manifest["shards"] for row in read_rows(root, item["shard"], columns)]
     names = list(dict.fromkeys(cell["dimension"] for cell in manifest["cells"]))
     swept = [cell for cell in manifest["cells"] if cell["curve"] != "flat"]
     rejected: dict[str, dict[str, int]] = {name: {} for name in names}

@@ -8,30 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from builder import corpora as corpora_files
 from builder import fill, render, sources
 from builder.acoustics import audio
 from builder.corpora import Corpus
 from builder.errors import NotFound, Refused, VocalgradError
+from builder.layout import read_manifest, read_rows
 from builder.recipe import SPEECH_KINDS, SpeechRule
 from builder.records import PairPlan, Sound, Source
-
-
-def manifest(root: Path) -> dict[str, Any]:
-    """The manifest of a built dataset.
-
-    Raises
-    ------
-    NotFound
-        There is none at `root`.
-    """
-    try:
-        found: dict[str, Any] = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise NotFound(f"no dataset at {root}: build one with `make build`, or name its folder with --dataset") from error
-    return found
 
 
 def row(root: Path, row_id: str) -> dict[str, Any]:
@@ -41,19 +25,21 @@ def row(root: Path, row_id: str) -> dict[str, Any]:
     ------
     NotFound
         No row, or several, begin so.
+    DatasetInvalid
+        A shard can't be read.
     """
-    found = []
-    for item in manifest(root)["shards"]:
-        path = root / "data" / f"{item['shard']}.parquet"
-        ids = pq.read_table(path, columns=["id"])["id"].to_pylist()
-        found += [(path, number, name) for number, name in enumerate(ids) if name.startswith(row_id)]
-    exact = [hit for hit in found if hit[2] == row_id] or found
+    found = [
+        (item["shard"], values["id"])
+        for item in read_manifest(root)["shards"]
+        for values in read_rows(root, item["shard"], ["id"])
+        if values["id"].startswith(row_id)
+    ]
+    exact = [hit for hit in found if hit[1] == row_id] or found
     if len(exact) != 1:
-        several = "none" if not exact else f"{len(exact)} (such as {exact[0][2]})"
+        several = "none" if not exact else f"{len(exact)} (such as {exact[0][1]})"
         raise NotFound(f"clip {row_id!r}: {several} of the dataset's identifiers begin so; see the `id` column")
-    path, number, _ = exact[0]
-    values: dict[str, Any] = pq.read_table(path).slice(number, 1).to_pylist()[0]
-    return values
+    shard_name, name = exact[0]
+    return next(values for values in read_rows(root, shard_name) if values["id"] == name)
 
 
 class Remaker:
@@ -68,7 +54,7 @@ class Remaker:
     """
 
     def __init__(self, root: Path, folder: Path) -> None:
-        values = manifest(root)["recipe"]["speech"]
+        values = read_manifest(root)["recipe"]["speech"]
         self._speech = SpeechRule.model_validate(values)
         self._folder = folder
         self._corpora: dict[str, Corpus] | None = None

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from unearth import Link, PackageFinder
@@ -37,10 +39,15 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+@lru_cache(maxsize=1)
+def _pip_config() -> dict[str, str]:
+    listing = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    return dict(line.split("=", 1) for line in listing.splitlines() if "=" in line)
+
+
 def _pip_settings(name: str) -> list[str]:
     """What pip is configured with for `name` (environment before files), split at blanks; [] if unset."""
-    listing = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
-    found = dict(line.split("=", 1) for line in listing.splitlines() if "=" in line)
+    found = _pip_config()
     for scope in (":env:", "install", "global"):
         value = found.get(f"{scope}.{name}")
         if value:
@@ -107,12 +114,15 @@ def fetch(package: str, filename: str, sha256: str) -> Path:
             try:
                 arrived = _finder().download(link, folder, hashes={"sha256": [sha256]})
             except (UnpackError, OSError, RuntimeError, ValueError) as error:
-                fault = str(error).splitlines()[0] if str(error) else type(error).__name__
+                fault = " ".join(str(error).split()) or type(error).__name__
                 continue
             except Exception as error:  # the HTTP client's own errors share no public base class
                 fault = type(error).__name__
                 continue
-            Path(arrived).replace(target)
+            place = Path(folder) / filename
+            if Path(arrived).resolve() != place.resolve():  # a file:// index gives the user's own file: copy, never move
+                shutil.copyfile(arrived, place)
+            place.replace(target)
             return target
     raise CorpusUnavailable(f"{filename}: {fault}")
 

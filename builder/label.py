@@ -42,7 +42,7 @@ class Heard:
     block_tau
         Kendall's tau of eight block medians.
     salience
-        |trend| over the standard deviation of the residual about it; inf where there is none.
+        |trend| over the standard deviation of the residual about it; inf where there is no residual, `nan` without frames.
     valid, valid_third
         Share of frames with a value: overall, and in the poorest third.
     """
@@ -58,13 +58,14 @@ class Heard:
 
 def hear(contour: Contour, start_s: float, end_s: float) -> Heard:
     """The statistics of a contour over [start_s, end_s]; those that can't be computed are `nan`."""
-    heard = statistics.between(statistics.smooth(contour), start_s, end_s)
+    rounded = Contour(contour.time_s, np.round(contour.value, DIGITS), contour.counted)
+    heard = statistics.between(statistics.smooth(rounded), start_s, end_s)
     slope = statistics.trend_per_s(heard)
     valid, valid_third = statistics.valid_shares(heard, start_s, end_s)
     residual = heard.value[heard.valid] - slope * heard.time_s[heard.valid]
     spread = float(np.std(residual)) if residual.size > 2 else float("nan")
     trend = slope * (end_s - start_s)
-    salience = abs(trend) / spread if spread > 1e-9 else float("inf")
+    salience = float("inf") if spread <= 1e-9 else abs(trend) / spread
     return Heard(
         contrast=round(statistics.thirds_contrast(heard, start_s, end_s), DIGITS),
         trend=round(trend, DIGITS),
@@ -135,7 +136,7 @@ def direction_of(heard: Heard, jnd: float, margins: Margins) -> int:
 
 
 def difference(clip: Contour, sham: Contour, to_sham_s: ToSham | None) -> Contour:
-    """Clip minus sham at the clip's frames, both smoothed.
+    """Clip minus sham at the clip's frames, smoothed.
 
     Parameters
     ----------
@@ -149,8 +150,8 @@ def difference(clip: Contour, sham: Contour, to_sham_s: ToSham | None) -> Contou
     Contour
         At the clip's times; `nan` where either has no value nearby.
     """
-    reference = _at_clip_times(statistics.smooth(sham), clip.time_s, to_sham_s)
-    return Contour(clip.time_s, statistics.smooth(clip).value - reference)
+    reference = _at_clip_times(sham, clip.time_s, to_sham_s)
+    return statistics.smooth(Contour(clip.time_s, clip.value - reference))
 
 
 def _at_clip_times(sham: Contour, time_s: FloatArray, to_sham_s: ToSham | None) -> FloatArray:
@@ -203,7 +204,7 @@ def judge_witness(clip: Contour, sham: Contour, sign: float, start_s: float, end
         return None, "agrees"
     own = statistics.between(statistics.smooth(sham), start_s, end_s)
     spread = round(statistics.contrast_spread(statistics.block_medians(own, start_s, end_s)), DIGITS)
-    if not np.isfinite(contrast) or abs(contrast) < spread:
+    if not np.isfinite(contrast) or abs(contrast) <= spread:
         return None, "undecided"
     return Reason.WITNESS_CONTRADICTS, "contradicts"
 

@@ -16,9 +16,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
 
 from builder.dimensions import DIMENSIONS
+from builder.errors import DatasetInvalid, NotFound
 from builder.records import Direction, ShardPlan
 
 MAX_GROUP_ROWS = 100
@@ -85,6 +87,46 @@ def parquet_path(root: Path, planned: ShardPlan) -> Path:
 def report_path(root: Path, planned: ShardPlan) -> Path:
     """Where a shard's report lies in a dataset."""
     return root / "reports" / f"{planned.name}.json"
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """The manifest of a built dataset.
+
+    Raises
+    ------
+    NotFound
+        There is none at `root`.
+    DatasetInvalid
+        There is one, and it's damaged.
+    """
+    path = root / "manifest.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NotFound(f"no dataset at {root}: build one with `make build`, or name its folder with --dataset") from error
+    except ValueError as error:
+        raise DatasetInvalid(f"{path} is damaged: {error}; build the dataset again") from error
+    for key, kind in {"recipe": dict, "shards": list, "cells": list}.items():
+        if not isinstance(found, dict) or not isinstance(found.get(key), kind):
+            raise DatasetInvalid(f"{path} is damaged: no {key} in it; build the dataset again")
+    manifest: dict[str, Any] = found
+    return manifest
+
+
+def read_rows(root: Path, shard_name: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    """Rows of one shard.
+
+    Raises
+    ------
+    DatasetInvalid
+        The shard is gone or can't be read.
+    """
+    path = root / "data" / f"{shard_name}.parquet"
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
+    except (OSError, ValueError) as error:
+        raise DatasetInvalid(f"{path} can't be read: {str(error).splitlines()[0]}; build the dataset again") from error
+    return rows
 
 
 def publish_file(temporary: Path, path: Path) -> str:

@@ -9,13 +9,14 @@ Each cell has an endless, ordered row of candidates. A shard walks down the row 
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from builder.acoustics import curves
 from builder.errors import CellUnfilled
-from builder.keys import digest, rank_of, seed_of
+from builder.keys import digest, rank_of
 from builder.recipe import SPEECH_KINDS, SPLITS, DimensionRecipe, Recipe
 from builder.records import Cell, PairPlan, ShardPlan, SourceSpec
 from builder.synthesis import drawn
@@ -33,7 +34,7 @@ class Plan:
     recipe
         What it was planned from.
     split_of
-        speaker_id -> split.
+        Speaker (or recording, where the corpus tells no speaker) -> split.
     shards
         In the order of recipe and splits.
     unreachable
@@ -52,14 +53,14 @@ class Plan:
 
 
 def shard_digest(shard: ShardPlan) -> str:
-    """Digest of a shard's plan."""
+    """Digest of a shard's plan: of all that's in it, also of what is only written to rows."""
     parts = [
         shard.name,
         [[str(cell), count] for cell, count in shard.wanted],
-        {kind: [[spec.source_id, dict(spec.parameters)] for spec in specs] for kind, specs in shard.pool.items()},
+        {kind: [asdict(spec) for spec in specs] for kind, specs in shard.pool.items()},
         [[*key, *values] for key, values in sorted(shard.spans.items())],
         dict(shard.movement),
-        repr(shard.margins),
+        asdict(shard.margins),
         shard.seed,
         shard.sample_rate_hz,
     ]
@@ -69,30 +70,36 @@ def shard_digest(shard: ShardPlan) -> str:
 # -- splits -----------------------------------------------------------------------------------------------------------
 
 
+def owner(source: SourceSpec) -> str:
+    """Who must stay in one split: the speaker; where a corpus doesn't tell speakers, the recording."""
+    return source.speaker_id or f"{source.parameters.get('corpus')}/{source.parameters.get('member', source.source_id)}"
+
+
 def _normalised(text: str) -> str:
-    return " ".join("".join(ch for ch in text.casefold() if ch.isalnum() or ch.isspace()).split())
+    """Letters and digits only, case and compatibility forms folded: the same words are the same text however written."""
+    return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())
 
 
 def _groups(sources: tuple[SourceSpec, ...]) -> list[list[str]]:
-    """Speakers that must stay together because they say the same text; each group sorted."""
+    """Owners that must stay together because they say the same text; each group sorted."""
     parent: dict[str, str] = {}
 
-    def root(speaker: str) -> str:
-        while parent.setdefault(speaker, speaker) != speaker:
-            speaker = parent[speaker]
-        return speaker
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            name = parent[name]
+        return name
 
     first_with: dict[str, str] = {}
     for source in sources:
-        speaker = source.speaker_id or source.source_id
-        root(speaker)
-        if source.text:
-            other = first_with.setdefault(_normalised(source.text), speaker)
-            low, high = sorted((root(speaker), root(other)))
+        name = owner(source)
+        root(name)
+        text = _normalised(source.text or "")
+        if text:
+            low, high = sorted((root(name), root(first_with.setdefault(text, name))))
             parent[high] = low
     groups: dict[str, list[str]] = defaultdict(list)
-    for speaker in sorted(parent):
-        groups[root(speaker)].append(speaker)
+    for name in sorted(parent):
+        groups[root(name)].append(name)
     return [groups[key] for key in sorted(groups)]
 
 
@@ -113,7 +120,7 @@ def assign_splits(sources: tuple[SourceSpec, ...], recipe: Recipe) -> dict[str, 
     """
     if not sources:
         return {}
-    n_cuts = Counter(source.speaker_id or source.source_id for source in sources)
+    n_cuts = Counter(owner(source) for source in sources)
     place = {tuple(group): int(rank_of("split", recipe.seed, group[0]), 16) / 16.0**16 for group in _groups(sources)}
     edges, edge = {}, 0.0
     for split in SPLITS:
@@ -224,34 +231,45 @@ def _shards_of(
         return []
     n_shards = -(-total // part.max_pairs_per_shard)
     spans = {(cell.tier, cell.curve, cell.kind): _span(part, cell) for cell, _ in cells}
-    shards = []
-    for index in range(n_shards):
-        pool: dict[str, tuple[SourceSpec, ...]] = {
-            rule.kind: tuple(
-                spec
-                for spec in real.get(rule.kind, ())
-                if split_of.get(spec.speaker_id or "") == split and seed_of("shard", spec.source_id) % n_shards == index
-            )
-            for rule in part.sources
-            if rule.kind in SPEECH_KINDS
-        }
-        shards.append(
-            ShardPlan(
-                dimension=part.dimension,
-                split=split,
-                index=index,
-                count=n_shards,
-                wanted=tuple((cell, count // n_shards + (index < count % n_shards)) for cell, count in cells),
-                pool=pool,
-                spans=spans,
-                movement={rule.kind: rule.movement for rule in part.sources},
-                margins=part.as_margins(),
-                seed=recipe.seed,
-                sample_rate_hz=recipe.sample_rate_hz,
-                controls=cells[0][0].is_control,
-            )
+    pools = {rule.kind: _pool(real, rule.kind, split, split_of) for rule in part.sources if rule.kind in SPEECH_KINDS}
+    return [
+        ShardPlan(
+            dimension=part.dimension,
+            split=split,
+            index=index,
+            count=n_shards,
+            wanted=wanted,
+            pool={kind: specs[index::n_shards] for kind, specs in pools.items()},
+            spans=spans,
+            movement={rule.kind: rule.movement for rule in part.sources},
+            margins=part.as_margins(),
+            seed=recipe.seed,
+            sample_rate_hz=recipe.sample_rate_hz,
+            controls=cells[0][0].is_control,
         )
-    return shards
+        for index, wanted in enumerate(_dealt(cells, n_shards))
+    ]
+
+
+def _pool(real: Mapping[str, tuple[SourceSpec, ...]], kind: str, split: str, split_of: Mapping[str, str]) -> tuple[SourceSpec, ...]:
+    """Real sources of a split, in an order that's the same whatever order they came in."""
+    mine = [spec for spec in real.get(kind, ()) if split_of.get(owner(spec)) == split]
+    return tuple(sorted(mine, key=lambda spec: rank_of("shard", spec.source_id)))
+
+
+def _dealt(cells: list[tuple[Cell, int]], n_shards: int) -> list[tuple[tuple[Cell, int], ...]]:
+    """Each cell's count dealt out evenly; what doesn't divide goes round, so that shards differ by one pair at most."""
+    hands: list[list[tuple[Cell, int]]] = [[] for _ in range(n_shards)]
+    turn = 0
+    for cell, count in cells:
+        rest = count % n_shards
+        extra = {(turn + step) % n_shards for step in range(rest)}
+        turn += rest
+        for index, hand in enumerate(hands):
+            share = count // n_shards + (index in extra)
+            if share:
+                hand.append((cell, share))
+    return [tuple(hand) for hand in hands]
 
 
 def _span(part: DimensionRecipe, cell: Cell) -> tuple[float, float, float]:
@@ -286,7 +304,7 @@ def _real(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:
     """Each source once, speakers taking turns; both orders shuffled for the cell."""
     by_speaker: dict[str, list[SourceSpec]] = defaultdict(list)
     for spec in sorted(shard.pool[cell.kind], key=lambda spec: rank_of(shard.seed, str(cell), spec.source_id)):
-        by_speaker[spec.speaker_id or spec.source_id].append(spec)
+        by_speaker[owner(spec)].append(spec)
     speakers = sorted(by_speaker, key=lambda speaker: rank_of(shard.seed, str(cell), "speaker", speaker))
     turn = 0
     while any(len(by_speaker[speaker]) > turn for speaker in speakers):

@@ -1,47 +1,54 @@
-"""Read and check recipes: strict YAML, all faults of a file at once, each with its line and the nearest known key.
+"""Read and check recipes: all faults of all files at once, each with its line and the nearest known key.
 
-A recipe holds values only: no tags, no aliases, no unknown keys. `include:` names one other file (which may not include
-further) whose keys are defaults. A release recipe lists dimension recipes under `dimensions:`; keys that it sets itself (not
-through its include) override theirs, also the counts and tiers that they give single sources.
+A recipe holds values only (see `strict_yaml`). `include:` names one other file (which may not include further) whose keys are
+defaults. A release recipe lists dimension recipes under `dimensions:`; keys that it sets itself (not through its include)
+override theirs, also the counts and tiers that they give single sources. Paths are relative to the file that's loaded.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from builder.acoustics import curves
 from builder.dimensions import BY_NAME, Dimension
 from builder.errors import RecipeError
 from builder.records import Margins
+from builder.strict_yaml import Strict, YamlFile, checked, nearest, one_of
 
 SPLITS = ("train", "validation", "test")
 SplitName = Literal["train", "validation", "test"]
 SourceKind = Literal["speech", "syllables", "voice", "voice_syllables", "tone", "noise", "pulses"]
 SPEECH_KINDS = ("speech", "syllables")
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Counts = Mapping[SplitName, Annotated[int, Field(ge=0)]]
+AsTuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+def _distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """The values, if there are any and none stands twice."""
+    if not values:
+        raise ValueError(f"at least one {what} is needed")
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{what} {value!r} is listed twice")
+    return values
 
 
-class SplitRule(_Strict):
+class SplitRule(Strict):
     """One split: its share of speakers, and what it needs at least."""
 
-    share: Annotated[float, Field(gt=0.0, lt=1.0)]
+    share: Annotated[float, Field(gt=0.0, le=1.0)]
     min_speakers: Annotated[int, Field(ge=1)] = 1
     min_cuts: Annotated[int, Field(ge=1)] = 1
 
 
-class SpeechRule(_Strict):
+class SpeechRule(Strict):
     """How a speech corpus is read and cut; units are seconds, hertz and decibels."""
 
     corpus: str | None
@@ -52,7 +59,7 @@ class SpeechRule(_Strict):
     max_pause_s: Annotated[float, Field(gt=0.1)] = 0.6
     min_voiced: Share = 0.35
     max_clipped: Annotated[int, Field(ge=0)] = 3
-    min_snr_db: float = 15.0
+    min_snr_db: Annotated[float, Field(ge=0.0, le=60.0)] = 15.0
 
     @model_validator(mode="after")
     def _ordered(self) -> SpeechRule:
@@ -61,21 +68,21 @@ class SpeechRule(_Strict):
         return self
 
 
-class SourceRule(_Strict):
+class SourceRule(Strict):
     """One kind of source for a dimension."""
 
     kind: SourceKind
-    pairs_per_cell: Mapping[SplitName, Annotated[int, Field(ge=0)]] | None = None
-    tiers: tuple[str, ...] | None = None
+    pairs_per_cell: Counts = Field(default_factory=dict)
+    tiers: Annotated[tuple[str, ...], AsTuple] | None = None
     movement: Share = 1.0
 
-    @field_validator("tiers", mode="before")
+    @field_validator("tiers")
     @classmethod
-    def _as_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
+    def _each_once(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if value is None else _distinct(value, "tier")
 
 
-class MarginRule(_Strict):
+class MarginRule(Strict):
     """Margins of the label rule; see `records.Margins`."""
 
     min_contrast_jnd: Annotated[float, Field(ge=1.0)] = 1.0
@@ -83,66 +90,75 @@ class MarginRule(_Strict):
     min_valid: Share = 0.6
     min_valid_third: Share = 0.2
     min_gain: Annotated[float, Field(gt=0.0, le=1.0)] = 0.6
-    max_gain: Annotated[float, Field(ge=1.0)] = 1.4
+    max_gain: Annotated[float, Field(ge=1.0, le=3.0)] = 1.4
     min_r_squared: Share = 0.7
     min_salience: Annotated[float, Field(ge=0.0)] = 0.0
 
 
-class IsolationRule(_Strict):
+class IsolationRule(Strict):
     """Limits of what a held dimension may move."""
 
     max_leak_jnd: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
 
 
-class DimensionRecipe(_Strict):
+class DimensionRecipe(Strict):
     """What to build of one dimension."""
 
     dimension: str
-    sources: Annotated[tuple[SourceRule, ...], Field(min_length=1)]
-    tiers: Mapping[str, Annotated[float, Field(ge=1.0)]]
-    curves: Annotated[tuple[str, ...], Field(min_length=1)]
-    pairs_per_cell: Mapping[SplitName, Annotated[int, Field(ge=0)]]
-    controls_per_kind: Mapping[SplitName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    sources: Annotated[tuple[SourceRule, ...], AsTuple]
+    tiers: Mapping[str, Annotated[float, Field(ge=1.0, le=1000.0)]]
+    curves: Annotated[tuple[str, ...], AsTuple]
+    pairs_per_cell: Counts
+    controls_per_kind: Counts = Field(default_factory=dict)
     margins: MarginRule = MarginRule()
     isolation: IsolationRule = IsolationRule()
-    bases: tuple[Literal["heard", "difference"], ...] = ("heard",)
+    bases: Annotated[tuple[Literal["heard", "difference"], ...], AsTuple] = ("heard",)
     max_pairs_per_shard: Annotated[int, Field(ge=1)] = 500
-
-    @field_validator("sources", "curves", "bases", mode="before")
-    @classmethod
-    def _as_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("dimension")
     @classmethod
     def _known_dimension(cls, value: str) -> str:
-        return _one_of(value, BY_NAME, "dimension")
+        return one_of(value, BY_NAME, "dimension")
+
+    @field_validator("tiers")
+    @classmethod
+    def _some_tiers(cls, value: Mapping[str, float]) -> Mapping[str, float]:
+        _distinct(tuple(value), "tier")
+        return dict(sorted(value.items(), key=lambda item: (item[1], item[0])))
 
     @field_validator("curves")
     @classmethod
     def _known_curves(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(value)) < len(value):
-            raise ValueError("a curve is listed twice")
-        return tuple(_one_of(curve, curves.CURVES, "curve") for curve in value)
+        return tuple(one_of(curve, curves.CURVES, "curve") for curve in _distinct(value, "curve"))
+
+    @field_validator("bases")
+    @classmethod
+    def _known_bases(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _distinct(value, "basis")
+
+    @field_validator("sources")
+    @classmethod
+    def _each_kind_once(cls, value: tuple[SourceRule, ...]) -> tuple[SourceRule, ...]:
+        _distinct(tuple(rule.kind for rule in value), "kind of source")
+        return value
 
     @model_validator(mode="after")
     def _sources_fit(self) -> DimensionRecipe:
-        dimension = BY_NAME[self.dimension]
-        kinds = [rule.kind for rule in self.sources]
-        if len(set(kinds)) < len(kinds):
-            raise ValueError("sources: a kind is listed twice; raise its pairs_per_cell instead")
+        limits = self.spec.max_span
         for rule in self.sources:
-            if rule.kind not in dimension.max_span:
-                raise ValueError(
-                    f"sources: {rule.kind} can't carry {self.dimension}; kinds that can: {', '.join(sorted(dimension.max_span))}"
-                )
+            if rule.kind not in limits:
+                raise ValueError(f"sources: {rule.kind} can't carry {self.dimension}; kinds that can: {', '.join(sorted(limits))}")
             for tier in rule.tiers or ():
-                _one_of(tier, self.tiers, f"sources: {rule.kind}: tier")
+                if tier not in self.tiers:
+                    known = ", ".join(self.tiers)
+                    raise ValueError(f"sources: {rule.kind}: unknown tier {tier!r}{nearest(tier, list(self.tiers))}; known: {known}")
                 if not self.reaches(rule.kind, tier):
                     raise ValueError(
-                        f"sources: {rule.kind}: tier {tier} needs a span beyond {dimension.max_span[rule.kind]:g} {dimension.unit}, "
+                        f"sources: {rule.kind}: tier {tier} needs a span beyond {limits[rule.kind]:g} {self.spec.unit}, "
                         f"the most that {self.dimension} allows there; leave the tier out"
                     )
+        if not any(self.tiers_on(rule) for rule in self.sources):
+            raise ValueError(f"tiers: {self.dimension} reaches none of them on any of its sources")
         return self
 
     @property
@@ -160,13 +176,18 @@ class DimensionRecipe(_Strict):
         return all(self.span(kind, tier, curve) <= self.spec.max_span[kind] + 1e-6 for curve in self.curves)
 
     def tiers_on(self, rule: SourceRule) -> tuple[str, ...]:
-        """Tiers that are built on a kind of source: those listed, else all that it can reach."""
-        return tuple(tier for tier in (rule.tiers or tuple(self.tiers)) if self.reaches(rule.kind, tier))
+        """Tiers that are built on a kind of source: those listed, else all that it can reach; smallest first."""
+        in_order = sorted(self.tiers, key=lambda tier: (self.tiers[tier], tier))
+        return tuple(tier for tier in in_order if (rule.tiers is None or tier in rule.tiers) and self.reaches(rule.kind, tier))
 
     def pairs(self, rule: SourceRule, split: str) -> int:
-        """Pairs per cell of a kind of source in a split."""
-        counts: Mapping[Any, int] = rule.pairs_per_cell or self.pairs_per_cell
+        """Pairs per cell of a kind of source in a split: the source's own count, else the dimension's."""
+        counts: Mapping[Any, int] = {**self.pairs_per_cell, **rule.pairs_per_cell}
         return counts.get(split, 0)
+
+    def n_pairs(self) -> int:
+        """All pairs that are asked for."""
+        return sum(self.pairs(rule, split) * len(self.tiers_on(rule)) * len(self.curves) for rule in self.sources for split in SPLITS)
 
     def as_margins(self) -> Margins:
         """The margins as the label stage takes them."""
@@ -184,46 +205,37 @@ class DimensionRecipe(_Strict):
         )
 
 
-class Recipe(_Strict):
-    """A whole build. `kinds`, if given, keeps only those kinds of source of every dimension."""
+class Release(Strict):
+    """What holds for all dimensions of a build. `kinds`, if given, keeps only those kinds of source of every dimension."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
     version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     sample_rate_hz: Annotated[int, Field(ge=16_000, le=48_000)]
     licence: Annotated[str, Field(min_length=1)]
-    kinds: Annotated[tuple[SourceKind, ...], Field(min_length=1)] | None = None
+    kinds: Annotated[tuple[SourceKind, ...], AsTuple] | None = None
     speech: SpeechRule
     splits: Mapping[str, SplitRule]
-    dimensions: Annotated[tuple[DimensionRecipe, ...], Field(min_length=1)]
 
-    @field_validator("kinds", mode="before")
+    @field_validator("kinds")
     @classmethod
-    def _as_tuple(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
+    def _each_once(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if value is None else _distinct(value, "kind of source")
 
     @field_validator("splits")
     @classmethod
     def _known_splits(cls, value: Mapping[str, SplitRule]) -> Mapping[str, SplitRule]:
         for split in value:
-            _one_of(split, SPLITS, "split")
+            one_of(split, SPLITS, "split")
+        if abs(sum(rule.share for rule in value.values()) - 1.0) > 1e-9:
+            raise ValueError("the shares must add up to 1")
         return value
 
-    @model_validator(mode="after")
-    def _whole(self) -> Recipe:
-        names = [part.dimension for part in self.dimensions]
-        if len(set(names)) < len(names):
-            raise ValueError("dimensions: one is listed twice")
-        if abs(sum(rule.share for rule in self.splits.values()) - 1.0) > 1e-9:
-            raise ValueError("splits: the shares must add up to 1")
-        if self.speech.corpus is None:
-            for part in self.dimensions:
-                for rule in part.sources:
-                    if rule.kind in SPEECH_KINDS:
-                        raise ValueError(
-                            f"{part.dimension}: sources of kind {rule.kind} need speech.corpus; name one, or list under kinds what to build"
-                        )
-        return self
+
+class Recipe(Release):
+    """A whole build."""
+
+    dimensions: tuple[DimensionRecipe, ...]
 
     @property
     def digest(self) -> str:
@@ -237,174 +249,11 @@ class Recipe(_Strict):
         return f"{self.version}+seed.{self.seed}"
 
 
-def _one_of(value: str, known: Mapping[str, Any] | Sequence[str], what: str) -> str:
-    if value not in known:
-        raise ValueError(f"unknown {what} {value!r}{_nearest(value, list(known))}; known: {', '.join(known)}")
-    return value
-
-
-def _nearest(key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
-
-class _File:
-    """One YAML file as plain values, with the line of each key and the faults found so far."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.faults: list[str] = []
-        self.lines: dict[tuple[Any, ...], int] = {}
-        self.values: dict[str, Any] = {}
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            self.faults.append(f"{path}: can't be read: {reason}")
-            return
-        try:
-            for event in yaml.parse(text, Loader=yaml.SafeLoader):
-                tag = getattr(event, "tag", None)
-                if tag and event.start_mark:
-                    self.faults.append(f"{path}:{event.start_mark.line + 1}: tag {tag!r}: a recipe holds values only")
-                if isinstance(event, yaml.AliasEvent) and event.start_mark:
-                    self.faults.append(f"{path}:{event.start_mark.line + 1}: alias *{event.anchor}: write the value out")
-            if self.faults:
-                return
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 1
-            self.faults.append(f"{path}:{line}: not YAML: {error.problem}")
-            return
-        if not isinstance(node, yaml.MappingNode):
-            self.faults.append(f"{path}: a recipe is a mapping of keys to values")
-            return
-        self._walk(node, ())
-        if not self.faults:
-            self.values = yaml.safe_load(text)
-
-    def _walk(self, node: yaml.Node, at: tuple[Any, ...]) -> None:
-        if isinstance(node, yaml.MappingNode):
-            seen = set()
-            for key_node, value_node in node.value:
-                key = key_node.value
-                where = (*at, key)
-                if key in seen:
-                    self.faults.append(f"{self.path}:{key_node.start_mark.line + 1}: {_dotted(where)}: given twice")
-                seen.add(key)
-                self.lines[where] = key_node.start_mark.line + 1
-                self._walk(value_node, where)
-        elif isinstance(node, yaml.SequenceNode):
-            for index, item in enumerate(node.value):
-                self.lines[(*at, index)] = item.start_mark.line + 1
-                self._walk(item, (*at, index))
-
-    def line_of(self, where: tuple[Any, ...]) -> int | None:
-        """Line of a key, or of the nearest key above it that the file has."""
-        while where and where not in self.lines:
-            where = where[:-1]
-        return self.lines.get(where)
-
-
-def _dotted(where: Sequence[Any]) -> str:
-    return ".".join(str(part) for part in where)
-
-
 DIMENSION_KEYS = tuple(DimensionRecipe.model_fields)
-RELEASE_KEYS = tuple(name for name in Recipe.model_fields if name != "dimensions")
+RELEASE_KEYS = tuple(Release.model_fields)
 KNOWN_KEYS = (*RELEASE_KEYS, *DIMENSION_KEYS, "dimensions", "include")
-
-
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`: mappings key by key (but tiers, which are a list with values), everything else replaced."""
-    merged = dict(base)
-    for key, value in over.items():
-        if key != "tiers" and isinstance(value, dict) and isinstance(merged.get(key), dict):
-            merged[key] = _merged(merged[key], value)
-        else:
-            merged[key] = value
-    return merged
-
-
-class _Reader:
-    """Reads a recipe and all files it names; collects faults over all of them."""
-
-    def __init__(self) -> None:
-        self.faults: list[str] = []
-
-    def with_include(self, path: Path) -> tuple[dict[str, Any], dict[str, Any], list[_File]]:
-        """Values with defaults, own values, and the files they come from (own first)."""
-        own = _File(path)
-        self.faults += own.faults
-        files = [own]
-        values = dict(own.values)
-        base: dict[str, Any] = {}
-        name = values.pop("include", None)
-        if name is not None:
-            if not isinstance(name, str):
-                self.faults.append(f"{path}:{own.line_of(('include',))}: include: must be one file name")
-            else:
-                included = _File(path.parent / name)
-                self.faults += included.faults
-                files.append(included)
-                base = dict(included.values)
-                if "include" in base:
-                    self.faults.append(f"{included.path}:{included.line_of(('include',))}: include: only one level is allowed")
-                    base.pop("include")
-        for file in files:
-            for key in file.values:
-                if key not in KNOWN_KEYS:
-                    line = file.line_of((key,))
-                    self.faults.append(f"{file.path}:{line}: {key}: unknown key{_nearest(key, list(KNOWN_KEYS))}")
-        values = {key: value for key, value in values.items() if key in KNOWN_KEYS}
-        base = {key: value for key, value in base.items() if key in KNOWN_KEYS}
-        return _merged(base, values), values, files
-
-    def check(self, model: type[BaseModel], values: dict[str, Any], files: list[_File], prefix: str = "") -> BaseModel | None:
-        """The model made from values, or None with the faults noted."""
-        try:
-            return model.model_validate(values)
-        except ValidationError as error:
-            for fault in error.errors():
-                self._note(model, fault, files, prefix)
-        return None
-
-    def _note(self, model: type[BaseModel], fault: Any, files: list[_File], prefix: str) -> None:
-        where = tuple(fault["loc"])
-        file = next((file for file in files if where in file.lines), None)
-        file = file or next((file for file in files if where and where[:1] in file.lines), files[0])
-        line = file.line_of(where)
-        message = str(fault["msg"]).removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            message = f"unknown key{_nearest(str(where[-1]), _keys_beside(model, where))}"
-        elif fault["type"] == "missing":
-            message = "missing: this key is required"
-        elif fault["type"] != "value_error":
-            message += f" (found {fault['input']!r})"
-        at = f"{file.path}:{line}" if line else f"{file.path}"
-        self.faults.append(": ".join(part for part in (at, prefix, _dotted(where), message) if part))
-
-
-def _keys_beside(model: type[BaseModel], where: tuple[Any, ...]) -> list[str]:
-    """Keys that are allowed where an unknown one was found."""
-    current: Any = model
-    for part in where[:-1]:
-        if isinstance(part, int) or not hasattr(current, "model_fields") or part not in current.model_fields:
-            continue
-        inner = list(_models_in(current.model_fields[part].annotation))
-        if not inner:
-            return []
-        current = inner[0]
-    return list(current.model_fields)
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in getattr(annotation, "__args__", ()) for model in _models_in(part)]
 
 
 def load(path: Path, seed: int | None = None) -> Recipe:
@@ -422,68 +271,151 @@ def load(path: Path, seed: int | None = None) -> Recipe:
     RecipeError
         With every fault of every file that was read.
     """
-    reader = _Reader()
-    values, own, files = reader.with_include(path)
-    if not files[0].values:
-        raise RecipeError(reader.faults or [f"{path}: empty"])
-    if "dimension" in values and "dimensions" in values:
-        raise RecipeError([f"{path}: has both dimension and dimensions; a release recipe has the second only"])
-    parts = _parts(reader, path, values, own, files)
-    release = {key: value for key, value in values.items() if key in RELEASE_KEYS}
+    faults: list[str] = []
+    found = _read(path, faults)
+    if found is None:
+        raise RecipeError(faults)
     if seed is not None:
-        release["seed"] = seed
-    corpus = release.get("speech", {}).get("corpus") if isinstance(release.get("speech"), dict) else None
-    if isinstance(corpus, str) and not (path.parent / corpus).is_file():
-        owner = next((file for file in files if ("speech", "corpus") in file.lines), files[0])
-        reader.faults.append(f"{owner.path}:{owner.line_of(('speech', 'corpus'))}: speech.corpus: no file {corpus}")
-    kept = _of_kinds(parts, release.get("kinds"))
-    if parts and not kept:
-        reader.faults.append(f"{path}: kinds: no dimension has a source of these kinds: {release.get('kinds')}")
-    checked = reader.check(Recipe, {**release, "dimensions": tuple(kept)}, files) if kept else None
-    if reader.faults or checked is None:
-        raise RecipeError(list(dict.fromkeys(reader.faults)))
-    assert isinstance(checked, Recipe)
-    return checked
+        found.values["seed"] = seed
+    release = checked(Release, _only(found.values, RELEASE_KEYS), found.files, faults)
+    parts = _listed(found, faults) if "dimensions" in found.values else _single(found, faults)
+    _check_corpus(found, faults)
+    if release is not None:
+        parts = _of_kinds(parts, release, found, faults)
+    if not faults and not sum(part.n_pairs() for part in parts):
+        faults.append(found.files[0].fault(("pairs_per_cell",), "no pairs are asked for in any split"))
+    if faults or release is None:
+        raise RecipeError(list(dict.fromkeys(faults)))
+    return Recipe(**{name: getattr(release, name) for name in RELEASE_KEYS}, dimensions=tuple(parts))
+
+
+class _Read:
+    """A recipe's values with its include's as defaults, its own values, and the files (own first)."""
+
+    def __init__(self, own: YamlFile, base: YamlFile | None) -> None:
+        self.files = [own] if base is None else [own, base]
+        self.own = {key: value for key, value in own.values.items() if key in KNOWN_KEYS and key != "include"}
+        defaults = {} if base is None else {key: value for key, value in base.values.items() if key in KNOWN_KEYS}
+        self.values = _merged(defaults, self.own)
+
+
+def _read(path: Path, faults: list[str]) -> _Read | None:
+    """A recipe file and its include; None where either can't be read at all."""
+    own = YamlFile(path)
+    faults += own.faults
+    if not own.values:
+        return None
+    base = None
+    name = own.values.get("include")
+    if name is not None and not isinstance(name, str):
+        faults.append(own.fault(("include",), "one file name is needed"))
+        return None
+    if name is not None:
+        base = YamlFile(path.parent / name)
+        faults += base.faults
+        if not base.values:
+            return None
+        if "include" in base.values:
+            faults.append(base.fault(("include",), "only one level is allowed"))
+            base.values.pop("include")
+    for file in [own] if base is None else [own, base]:
+        faults += [file.fault((key,), f"unknown key{nearest(key, KNOWN_KEYS)}") for key in file.values if key not in KNOWN_KEYS]
+    return _Read(own, base)
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on `base`: mappings key by key (but tiers, which are a list with values), everything else replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict) and key != "tiers"
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
+
+
+def _only(values: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key in keys}
+
+
+def _single(found: _Read, faults: list[str]) -> list[DimensionRecipe]:
+    """The one dimension that a dimension recipe describes."""
+    part = checked(DimensionRecipe, _only(found.values, DIMENSION_KEYS), found.files, faults)
+    return [] if part is None else [part]
+
+
+def _listed(found: _Read, faults: list[str]) -> list[DimensionRecipe]:
+    """The dimension recipes that a release lists, under what it overrides."""
+    file = found.files[0]
+    names = found.values["dimensions"]
+    if "dimension" in found.values:
+        faults.append(file.fault(("dimension",), "has both dimension and dimensions; a release recipe has the second only"))
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        faults.append(file.fault(("dimensions",), "a list of at least one recipe file is needed"))
+        return []
+    over = _only(found.own, DIMENSION_KEYS)
+    parts: list[DimensionRecipe] = []
+    for index, name in enumerate(names):
+        at = ("dimensions", index)
+        if name in names[:index]:
+            faults.append(file.fault(at, f"{name} is listed twice"))
+            continue
+        listed = _read(file.path.parent / name, faults)
+        if listed is None:
+            continue
+        if "dimensions" in listed.values:
+            faults.append(file.fault(at, f"{name} is a release itself; list recipes of one dimension"))
+            continue
+        checked(Release, _only(listed.values, RELEASE_KEYS), listed.files, faults)
+        wanted = _only(_merged(listed.values, over), DIMENSION_KEYS)
+        if "sources" in wanted:
+            wanted["sources"] = _overridden_sources(wanted["sources"], over)
+        part = checked(DimensionRecipe, wanted, [*found.files[:1], *listed.files], faults)
+        if part is not None and part.dimension in [other.dimension for other in parts]:
+            faults.append(file.fault(at, f"dimension {part.dimension} is listed twice"))
+        elif part is not None:
+            parts.append(part)
+    return parts
 
 
 def _overridden_sources(rules: Any, over: Mapping[str, Any]) -> Any:
-    """A release's own counts and tiers hold for every source, also where the dimension recipe gives a source its own."""
+    """A release's own counts and tiers hold for every source, also where the dimension recipe gives a source its own.
+
+    A source whose own tiers are all gone is left out: it never carried the tiers that are left.
+    """
     if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
         return rules
     made = []
     for rule in rules:
-        changed = {key: value for key, value in rule.items() if not (key == "pairs_per_cell" and key in over)}
+        changed = dict(rule)
+        counts, wanted = changed.get("pairs_per_cell"), over.get("pairs_per_cell")
+        if isinstance(counts, dict) and isinstance(wanted, dict):
+            changed["pairs_per_cell"] = {split: count for split, count in counts.items() if split not in wanted}
         if isinstance(over.get("tiers"), dict) and isinstance(changed.get("tiers"), list):
             changed["tiers"] = [tier for tier in changed["tiers"] if tier in over["tiers"]]
+            if not changed["tiers"]:
+                continue
         made.append(changed)
     return made
 
 
-def _of_kinds(parts: list[DimensionRecipe], kinds: Any) -> list[DimensionRecipe]:
-    """Dimension recipes with only the sources of given kinds; those without any are left out."""
-    if not isinstance(kinds, list):
-        return parts
-    kept = [(part, tuple(rule for rule in part.sources if rule.kind in kinds)) for part in parts]
-    return [part.model_copy(update={"sources": rules}) for part, rules in kept if rules]
+def _check_corpus(found: _Read, faults: list[str]) -> None:
+    speech = found.values.get("speech")
+    corpus = speech.get("corpus") if isinstance(speech, dict) else None
+    if isinstance(corpus, str) and not (found.files[0].path.parent / corpus).is_file():
+        owner = next((file for file in found.files if ("speech", "corpus") in file.lines), found.files[0])
+        faults.append(owner.fault(("speech", "corpus"), f"no file {corpus} beside {found.files[0].path.name}"))
 
 
-def _parts(reader: _Reader, path: Path, values: dict[str, Any], own: dict[str, Any], files: list[_File]) -> list[DimensionRecipe]:
-    """The dimension recipes of a release, or the one that a dimension recipe is."""
-    names = values.pop("dimensions", None)
-    if names is None:
-        wanted = {key: value for key, value in values.items() if key not in RELEASE_KEYS}
-        part = reader.check(DimensionRecipe, wanted, files)
-        return [part] if isinstance(part, DimensionRecipe) else []
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        reader.faults.append(f"{path}:{files[0].line_of(('dimensions',))}: dimensions: a list of recipe files is needed")
-        return []
-    over = {key: value for key, value in own.items() if key in DIMENSION_KEYS}
-    parts = []
-    for name in names:
-        part_values, _, part_files = reader.with_include(path.parent / name)
-        wanted = {key: value for key, value in _merged(part_values, over).items() if key not in RELEASE_KEYS}
-        wanted["sources"] = _overridden_sources(wanted.get("sources"), over)
-        part = reader.check(DimensionRecipe, wanted, [*files[:1], *part_files]) if part_files[0].values else None
-        if isinstance(part, DimensionRecipe):
-            parts.append(part)
-    return parts
+def _of_kinds(parts: list[DimensionRecipe], release: Release, found: _Read, faults: list[str]) -> list[DimensionRecipe]:
+    """Dimension recipes with only the kinds of source that the release builds; those without any are left out."""
+    kept = []
+    for part in parts:
+        rules = tuple(rule for rule in part.sources if release.kinds is None or rule.kind in release.kinds)
+        if rules:
+            kept.append(part.model_copy(update={"sources": rules}))
+        needing = [rule.kind for rule in rules if rule.kind in SPEECH_KINDS]
+        if release.speech.corpus is None and needing:
+            message = f"{part.dimension}: sources of kind {needing[0]} need a corpus; name one, or list under kinds what to build"
+            faults.append(found.files[0].fault(("speech", "corpus"), message))
+    if parts and not kept and release.kinds is not None:
+        faults.append(found.files[0].fault(("kinds",), f"no dimension has a source of kind {' or '.join(release.kinds)}"))
+    return kept

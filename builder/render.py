@@ -5,6 +5,8 @@ After a sweep nothing touches the samples but what restores a held dimension, an
 
 from __future__ import annotations
 
+import numpy as np
+
 from builder.acoustics import audio
 from builder.dimensions import BY_NAME, Dimension, Planned
 from builder.errors import Refused
@@ -59,22 +61,27 @@ def clip(pair: PairPlan, source: Source, sign: int) -> Sound:
     flat = sham(pair, source)
     if sign == 0:
         return flat
-    dimension = BY_NAME[pair.dimension]
-    made = _rendered(dimension, source, planned(pair, source, sign), flat)
-    if (made.samples == flat.samples).all():
-        raise Refused(Reason.DOES_NOTHING, f"a span of {pair.span:g} {dimension.unit} leaves every sample as it was")
-    return made
+    return _rendered(BY_NAME[pair.dimension], source, planned(pair, source, sign), flat)
 
 
 def _rendered(dimension: Dimension, source: Source, contour: Planned, flat: Sound | None = None) -> Sound:
     made = dimension.manipulate(source, contour)
     if len(made.samples) != len(source.sound.samples):
         raise Refused(Reason.OUT_OF_RANGE, f"{len(made.samples)} samples came back, {len(source.sound.samples)} went in")
-    for name in dimension.restores if flat is not None else ():
-        restore = BY_NAME[name].restore
-        if restore is not None and flat is not None:
-            made = restore(made, flat, contour.seen_at)
+    if flat is not None:
+        made = _restored(dimension, made, flat, contour)
     peak_dbfs = audio.peak_dbfs(made)
     if peak_dbfs > audio.PEAK_LIMIT_DBFS:
         raise Refused(Reason.NO_HEADROOM, f"peak {peak_dbfs:+.2f} dBFS, at most {audio.PEAK_LIMIT_DBFS:+.0f} is allowed")
     return audio.rounded_to_pcm16(made)
+
+
+def _restored(dimension: Dimension, made: Sound, flat: Sound, contour: Planned) -> Sound:
+    """A swept sound with its held dimensions matched to the sham; a sweep that changed nothing is refused before."""
+    if np.array_equal(np.rint(made.samples * audio.PCM16_SCALE), np.rint(flat.samples * audio.PCM16_SCALE)):
+        raise Refused(Reason.DOES_NOTHING, f"a span of {contour.span:g} {dimension.unit} leaves every sample as it was")
+    for name in dimension.restores:
+        restore = BY_NAME[name].restore
+        if restore is not None:
+            made = restore(made, flat, contour.seen_at)
+    return made

@@ -15,7 +15,7 @@ import numpy as np
 
 from builder import corpora as corpora_files
 from builder.acoustics import audio, voice
-from builder.corpora import Corpus, Cut, Recording, read_recording
+from builder.corpora import Corpus, Cut, Recording, file_digest, read_recording
 from builder.errors import NotFound, Refused
 from builder.keys import digest, seed_of
 from builder.recipe import Recipe, SpeechRule
@@ -80,6 +80,9 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
     if name not in corpora:
         raise NotFound(f"corpus {name!r} isn't in the recipe; it holds the recording {member!r} that this clip is made from")
     recording = _recording(corpora[name], member, spec.speaker_id)
+    checksum = file_digest(corpora[name], recording)
+    if checksum and checksum != spec.parameters["sha256"]:
+        raise Refused(Reason.UNREADABLE, f"{member} isn't the file that this source was planned from (its checksum differs)")
     sound = read_recording(corpora[name], recording, rule, sample_rate_hz)
     start, end = int(spec.parameters["start"]), int(spec.parameters["end"])
     if end > len(sound.samples):
@@ -167,9 +170,15 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
     return Gathered({corpus.name: corpus}, tuple(speech), tuple(syllables), sex, dict(found.refused), tuple(found.details))
 
 
+def _where(corpus: Corpus, recording: Recording, start: int, end: int) -> dict[str, Any]:
+    """Where a stretch lies, and the checksum of the file that it was found in."""
+    checksum = file_digest(corpus, recording)
+    return {"corpus": corpus.name, "member": recording.member, "sha256": checksum, "start": start, "end": end}
+
+
 def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
     recording = cut.recording
-    where = {"corpus": corpus.name, "member": recording.member, "start": cut.start, "end": cut.end}
+    where = _where(corpus, recording, cut.start, cut.end)
     return SourceSpec(
         kind="speech",
         source_id="r" + digest([where, recording.speaker])[1:],
@@ -184,7 +193,7 @@ def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
 
 def _syllable_spec(corpus: Corpus, cut: Cut, low: int, high: int, sample_rate_hz: int) -> SourceSpec:
     recording = cut.recording
-    where = {"corpus": corpus.name, "member": recording.member, "start": low, "end": high}
+    where = _where(corpus, recording, low, high)
     source_id = "y" + digest([where, recording.speaker])[1:]
     return SourceSpec(
         kind="syllables",

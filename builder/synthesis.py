@@ -111,7 +111,7 @@ def drawn(kind: str, split: str, number: int, seed: int) -> SourceSpec:
     key = seed_of("synthesis", seed, kind, split, number)
     parameters = DRAWS[kind](np.random.default_rng(key))
     parameters["seed"] = key % 2**32
-    source_id = "s" + digest([kind, parameters])
+    source_id = "s" + digest([kind, parameters])[1:]
     speaker = "synth-" + source_id[1:9] if kind in ("voice", "voice_syllables") else None
     return SourceSpec(kind, source_id, parameters, speaker, None, None, SYNTHESIS_LICENCE, SYNTHESIS_ATTRIBUTION)
 

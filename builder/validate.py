@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,8 @@ import pyarrow.parquet as pq
 import soundfile
 
 from builder.acoustics import audio
-from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, split_of
+from builder.errors import VocalgradError
+from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, read_manifest, split_of
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
@@ -34,9 +34,9 @@ def check(root: Path) -> list[str]:
         The folder with `manifest.json`, `README.md` and `data/`.
     """
     try:
-        manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        return [f"manifest.json: can't be read: {error}"]
+        manifest = read_manifest(root)
+    except VocalgradError as error:
+        return [str(error)]
     faults: list[str] = []
     rows: list[dict[str, Any]] = []
     expected = features(manifest["recipe"]["sample_rate_hz"]).arrow_schema

@@ -9,12 +9,12 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
 
-from pathlib import Path
+from pathlib import Path  # noqa: E402 (the environment must be set before numpy is imported)
 
-import pytest
+import pytest  # noqa: E402
 
-from builder import pipeline, recipe, sources
-from builder.pipeline import Built
+from builder import pipeline, recipe, sources  # noqa: E402
+from builder.pipeline import Built  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "recipes"

@@ -17,7 +17,7 @@ from builder.dimensions import DIMENSIONS
 ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate"}
-FOUNDATIONS = {"records", "errors", "keys", "dimensions", "acoustics", "recipe", "corpora", "fetch", "synthesis", "layout"}
+FOUNDATIONS = {"records", "errors", "keys", "dimensions", "acoustics", "recipe", "corpora", "fetch", "synthesis", "layout", "strict_yaml"}
 COMPOSERS = {"fill", "pipeline", "dataset", "show", "progress", "__main__", "__init__"}
 
 

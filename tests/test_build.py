@@ -18,7 +18,7 @@ from remeasure import remeasure
 
 from builder import dataset, pipeline, validate
 from builder.errors import CellUnfilled, VocalgradError
-from builder.layout import split_of
+from builder.layout import read_manifest, split_of
 from builder.pipeline import Built
 
 ROOT = Path(__file__).parent.parent
@@ -38,7 +38,7 @@ def rows_of(root: Path, *columns: str, controls: bool = False) -> list[dict[str,
 
 def digests(root: Path) -> dict[str, str]:
     """Checksum of every shard, from the manifest."""
-    return {item["shard"]: item["parquet_sha256"] for item in dataset.manifest(root)["shards"]}
+    return {item["shard"]: item["parquet_sha256"] for item in read_manifest(root)["shards"]}
 
 
 def run_python(code: str, folder: Path, home: Path) -> str:
@@ -61,7 +61,7 @@ def run_build(folder: Path, *arguments: str, **environment: str) -> subprocess.C
 def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
     """Planned pairs are all published, tried = published + rejected in every cell, and the bytes validate."""
     assert validate.check(smoke.out) == []
-    cells = dataset.manifest(smoke.out)["cells"]
+    cells = read_manifest(smoke.out)["cells"]
     assert sum(cell["published"] for cell in cells if cell["curve"] != "flat") == 72
     assert sum(cell["published"] for cell in cells if cell["curve"] == "flat") == 36
     for cell in cells:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import soundfile
@@ -19,6 +20,8 @@ from builder.records import FloatArray, Reason, Sound
 
 PEAK_LIMIT_DBFS = -1.0
 PCM16_SCALE = 32768.0
+MAX_DURATION_S = 3600.0
+RAW_SUBTYPES = tuple(sorted(soundfile.available_subtypes("RAW")))
 LOSSY_SUFFIXES = (".mp3", ".ogg", ".opus")
 LOSSY_PADDING = 4608
 """Frames by which a lossy file may end before its header says: encoder delay and padding, up to four MPEG frames."""
@@ -46,12 +49,13 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
     Raises
     ------
     Refused
-        `unreadable` where libsndfile can't decode it or it ends early.
+        `unreadable` where libsndfile can't decode it, it ends before its header says, or claims more than an hour.
     """
     try:
         if raw is None:
             with soundfile.SoundFile(path) as opened:
                 expected = opened.frames
+                _check_length(path, expected, opened.samplerate)
                 samples = opened.read(dtype="float64", always_2d=True)
                 rate = opened.samplerate
         else:
@@ -66,11 +70,43 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
                 subtype=str(raw["subtype"]),
             )
             expected = len(samples)
-    except (soundfile.LibsndfileError, RuntimeError) as error:
-        raise Refused(Reason.UNREADABLE, str(error)) from error
+    except (soundfile.LibsndfileError, RuntimeError, MemoryError, OSError) as error:
+        raise Refused(Reason.UNREADABLE, f"{type(error).__name__}: {error}" if not str(error) else str(error).split("\n")[0]) from error
     if len(samples) < expected - (LOSSY_PADDING if path.suffix.lower() in LOSSY_SUFFIXES else 0):
         raise Refused(Reason.UNREADABLE, f"{len(samples)} of {expected} frames could be decoded")
     return samples, int(rate)
+
+
+def _check_length(path: Path, n_frames: int, sample_rate_hz: int) -> None:
+    """Refuse a file that claims more than an hour, or is shorter than its own header says."""
+    if n_frames > MAX_DURATION_S * sample_rate_hz:
+        raise Refused(Reason.UNREADABLE, f"the header claims {n_frames} frames; recordings of up to {MAX_DURATION_S:.0f} s are read")
+    missing = _missing_bytes(path)
+    if missing > 0:
+        raise Refused(Reason.UNREADABLE, f"the file is {missing} bytes shorter than its header says")
+
+
+def _missing_bytes(path: Path) -> int:
+    """How many bytes of its sound chunk a WAV or AIFF file lacks; libsndfile reads what is there and says nothing.
+
+    Chunks are as in RIFF (little-endian sizes) and IFF (big-endian): a name of four letters and a size, padded to even.
+    A size of 0 or of all ones is what a stream of unknown length writes, and is taken as right.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        form, _, kind = stream.read(4), stream.read(4), stream.read(4)
+        order: Literal["little", "big"] = "little" if form in (b"RIFF", b"RF64") else "big"
+        wanted = {(b"RIFF", b"WAVE"): b"data", (b"FORM", b"AIFF"): b"SSND", (b"FORM", b"AIFC"): b"SSND"}.get((form, kind))
+        while wanted is not None:
+            header = stream.read(8)
+            if len(header) < 8:
+                return 0
+            length = int.from_bytes(header[4:], order)
+            if header[:4] == wanted:
+                unknown = length in (0, 0xFFFFFFFF)
+                return 0 if unknown else max(stream.tell() + length - size, 0)
+            stream.seek(length + length % 2, 1)
+    return 0
 
 
 def resampled(samples: FloatArray, from_hz: int, to_hz: int) -> FloatArray:

@@ -37,6 +37,12 @@ SPECTRUM_WINDOW_S = 0.064
 SPECTRUM_HOP_S = 0.01
 ENVELOPE_HOP_S = 0.005
 MIN_EVENTS = 5
+MIN_ENVELOPE_DEPTH_DB = 1.5
+"""Standard deviation of the level envelope under which there is no rhythm to follow: steady noise has about 0.7 dB."""
+AUDIBLE_FROM_HZ = 50.0
+"""Below is offset and rumble: no part of the level that decides whether a frame is heard."""
+TILT_DEPTH_DB = 60.0
+"""Bands further below a frame's strongest count as this far below: between harmonics a 16-bit floor is no part of timbre."""
 FULL_SCALE_DB_SPL = 93.0
 FLOOR_DB = -120.0
 REFERENCE_HZ = 1000.0
@@ -156,9 +162,10 @@ def _third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
 
 
 def frame_level_db(sound: Sound) -> Contour:
-    """Level of each spectral frame, dB re full-scale RMS."""
+    """Level of each spectral frame above 50 Hz, dB re full-scale RMS."""
     time_s, power = spectrogram(sound)
-    return Contour(time_s, _decibels(power.sum(axis=0)))
+    first = int(np.ceil(AUDIBLE_FROM_HZ / (sound.sample_rate_hz / 2.0) * (power.shape[0] - 1)))
+    return Contour(time_s, _decibels(power[first:].sum(axis=0)))
 
 
 def audible(level_db: FloatArray, below_db: float = 20.0) -> BoolArray:
@@ -203,6 +210,7 @@ def spectral_tilt_db_per_octave(sound: Sound, low_hz: float = 200.0, high_hz: fl
     used = (low_hz <= THIRD_OCTAVE_HZ) & (high_hz >= THIRD_OCTAVE_HZ)
     octave = np.log2(THIRD_OCTAVE_HZ[used] / REFERENCE_HZ)
     octave = octave - octave.mean()
+    level_db = np.maximum(level_db, level_db.max(axis=0, initial=FLOOR_DB) - TILT_DEPTH_DB)
     slope = octave @ level_db[used] / np.sum(octave**2)
     heard = audible(frame_level_db(sound).value)
     return Contour(time_s, np.where(heard, slope, np.nan), heard)
@@ -232,7 +240,8 @@ def loudness_level_phon(sound: Sound) -> Contour:
     Returns
     -------
     Contour
-        Phon; `nan` under 0.003 sone (inaudible). Empty for a sound under 400 ms.
+        Phon; `nan` under 0.003 sone (inaudible) and in windows under -70 dB re full-scale RMS, BS.1770's absolute gate. Empty
+        for a sound under 400 ms.
     """
     time_s, sone, _ = sound.once("zwicker", _zwicker)
     width = round(MOMENTARY_WINDOW_S / (2.0 * SPECTRUM_HOP_S))
@@ -244,7 +253,10 @@ def loudness_level_phon(sound: Sound) -> Contour:
     mean = (total[start + width] - total[start]) / width
     loud = 40.0 + 10.0 * np.log2(np.maximum(mean, 1.0))
     phon = np.where(mean >= 1.0, loud, 40.0 * (np.maximum(mean, 0.0) + 0.0005) ** 0.35)
-    return Contour((time_s[start] + time_s[start + width - 1]) / 2.0, np.where(mean > 0.003, phon, np.nan))
+    power = np.concatenate([[0.0], np.cumsum(10.0 ** (frame_level_db(sound).value[::2] / 10.0))])
+    level_db = _decibels((power[start + width] - power[start]) / width)
+    heard = (mean > 0.003) & (level_db >= -70.0)
+    return Contour((time_s[start] + time_s[start + width - 1]) / 2.0, np.where(heard, phon, np.nan))
 
 
 def sharpness_acum(sound: Sound) -> Contour:
@@ -360,7 +372,7 @@ def periodicity_rate_log(sound: Sound, window_s: float = 1.2, low_hz: float = 1.
     Returns
     -------
     Contour
-        ln(cycles per second) each 50 ms; `nan` where the envelope has no period (autocorrelation under 0.3).
+        ln(cycles per second) each 50 ms; `nan` where the envelope has no period (autocorrelation under 0.3) or hardly moves.
         Empty for a sound under `window_s`.
     """
     envelope = envelope_db(sound)
@@ -379,6 +391,8 @@ def periodicity_rate_log(sound: Sound, window_s: float = 1.2, low_hz: float = 1.
 
 def _log_rate_of(level: FloatArray, lags: np.ndarray) -> float:
     """ln of the rate at the first clear peak of the normalised autocorrelation; nan without one."""
+    if np.std(level) < MIN_ENVELOPE_DEPTH_DB:
+        return float("nan")
     centred = level - level.mean()
     n = len(centred)
     energy = np.concatenate([[0.0], np.cumsum(centred**2)])

@@ -22,11 +22,14 @@ import numpy as np
 import parselmouth
 from parselmouth.praat import call
 
-from builder.records import Contour, FloatArray, Sound
+from builder.errors import Refused
+from builder.records import Contour, FloatArray, Reason, Sound
 
 PITCH_FLOOR_HZ = 60.0
 PITCH_CEILING_HZ = 700.0
 PITCH_STEP_S = 0.01
+SHORTEST_S = 3.0 / PITCH_FLOOR_HZ + 2.0 * PITCH_STEP_S
+"""Praat's window holds three periods of the floor; under this it raises."""
 
 
 def _praat(sound: Sound) -> parselmouth.Sound:
@@ -60,6 +63,8 @@ def f0_range_hz(sound: Sound) -> tuple[float, float]:
 
 
 def _f0_range_hz(sound: Sound) -> tuple[float, float]:
+    if sound.duration_s < SHORTEST_S:
+        return PITCH_FLOOR_HZ, PITCH_CEILING_HZ
     first = _autocorrelation_hz(sound, PITCH_FLOOR_HZ, PITCH_CEILING_HZ)
     voiced = first.value[first.valid]
     if voiced.size == 0:
@@ -78,7 +83,7 @@ def f0_autocorrelation_hz(sound: Sound) -> Contour:
     Contour
         Hz at 10 ms steps, `nan` where unvoiced; empty if the sound is shorter than the analysis window (50 ms).
     """
-    if sound.duration_s < 3.0 / PITCH_FLOOR_HZ + 2.0 * PITCH_STEP_S:
+    if sound.duration_s < SHORTEST_S:
         return Contour(np.zeros(0), np.zeros(0))
     return _autocorrelation_hz(sound, *f0_range_hz(sound))
 
@@ -90,9 +95,16 @@ class Overlap:
     ----------
     sound
         Mono.
+
+    Raises
+    ------
+    Refused
+        `too_short` under 70 ms.
     """
 
     def __init__(self, sound: Sound) -> None:
+        if sound.duration_s < SHORTEST_S:
+            raise Refused(Reason.TOO_SHORT, f"{sound.duration_s * 1000:.0f} ms, at least {SHORTEST_S * 1000:.0f} ms are needed")
         self._sample_rate_hz = sound.sample_rate_hz
         self._duration_s = sound.duration_s
         self._manipulation = call(_praat(sound), "To Manipulation", PITCH_STEP_S, *f0_range_hz(sound))

@@ -4,8 +4,9 @@ Swept by Praat's DurationTier on recordings, on the parameters of synthesis; the
 lasts exactly as long as its source. Measured on events picked from the level envelope, as the log of one over the
 interval; witnessed by the envelope's local period, which picks no events.
 
-Running speech has a rate of its own that moves by 37 % from half to half (90th percentile), so its recipe uses carriers
-whose rate is flat: a real syllable repeated, synthetic syllables, pulses.
+Running speech has a rate of its own that moves by a third from half to half, and no meter follows it surely enough to take
+that out: so it's no carrier here. The carriers are a real syllable repeated, synthetic syllables, and pulses. A stretch keeps
+the power of what it stretches, so loudness is held without being restored.
 
 References
 ----------
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from builder.acoustics import meters, praat, statistics, voice
+from builder.acoustics import meters, praat, voice
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
@@ -27,7 +28,7 @@ LOCAL_FACTOR = (0.65, 1.55)
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
-    """The source with a planned local rate, its own trend of rate taken out, its length kept.
+    """The source with a planned local rate, its length kept. Carriers are steady, so there is no trend to take out.
 
     Raises
     ------
@@ -38,14 +39,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         if "tempo" not in source.controls:
             raise Refused(Reason.DOES_NOTHING, f"a {source.spec.kind} has no tempo to sweep")
         return source.synthesise({"tempo": planned.at})
-    own = meters.event_rate_log(source.sound)
-    trend = statistics.drift_per_s(own, source.start_s, source.end_s) if source.spec.kind == "speech" else 0.0
-    middle_s = (source.start_s + source.end_s) / 2.0
-
-    def log_rate(time_s: FloatArray) -> FloatArray:
-        return planned.at(time_s) - trend * (time_s - middle_s)
-
-    clip_time_s, original_time_s = voice.warp(log_rate, source.sound.duration_s)
+    clip_time_s, original_time_s = voice.warp(planned.at, source.sound.duration_s)
     middle = (original_time_s[1:] + original_time_s[:-1]) / 2.0
     factor = np.diff(clip_time_s) / np.diff(original_time_s)
     if factor.min() < LOCAL_FACTOR[0] or factor.max() > LOCAL_FACTOR[1]:
@@ -75,7 +69,7 @@ DIMENSION = Dimension(
         source="Quene (2007): about 5 % for tempo in speech; 15 % for a gradual change on running speech is a convention until "
         "listeners confirm it",
     ),
-    max_span={"syllables": 0.7, "voice_syllables": 0.7, "pulses": 0.7, "speech": 0.7},
+    max_span={"syllables": 0.7, "voice_syllables": 0.7, "pulses": 0.7},
     window_s=0.3,
     holds=("pitch", "loudness"),
     linked=("brightness",),
