@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from make_goldens import TARGET, measured
+from make_goldens import ROOT, TARGET, measured
 
-from builder import recipe, sources
+from builder import fill, recipe, sources
+from builder.records import Margins
 
 
 def test_sweeps_measure_what_they_measured_before(real: sources.Gathered, default_recipe: recipe.Recipe) -> None:
@@ -17,3 +18,17 @@ def test_sweeps_measure_what_they_measured_before(real: sources.Gathered, defaul
     assert sorted(now) == sorted(goldens)
     for name, figures in goldens.items():
         assert now[name] == pytest.approx(figures, abs=0.002), name
+
+
+def test_the_readme_shows_a_real_row(real: sources.Gathered, default_recipe: recipe.Recipe) -> None:
+    """The README's row is rendered again from its plan: the same audio checksum and the same measurements, as printed there."""
+    row = json.loads((ROOT / "docs" / "example.json").read_text(encoding="utf-8"))
+    pair, sign = fill.from_json(json.loads(row["plan"]))
+    source = sources.realise(pair.source, pair.sample_rate_hz, real.corpora, default_recipe.speech)
+    made = fill.row_of(pair, fill.judge(pair, source, sign, Margins()), increase_first=row["choices"][0] == "increase")
+    assert made["audio_sha256"] == row["audio_sha256"]
+    for key in ("id", "effect", "effect_jnd", "leak_jnd", "question", "witness", "difference_gain"):
+        assert made[key] == row[key], key
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"'effect': {row['effect']!r}," in readme
+    assert f"'id': {row['id']!r}," in readme

@@ -679,6 +679,10 @@ def test_end_to_start_contrast_of_curves() -> None:
     assert {curve: curves.end_to_start(curve) for curve in (*curves.CURVES, "flat")} == pytest.approx(
         {"linear": 2 / 3, "ease_in": 2 / 3, "ease_out": 2 / 3, "step": 1.0, "flat": 0.0}, abs=1e-6
     )
+    u = (np.arange(3000) + 0.5) / 3000
+    for curve in (*curves.CURVES, "flat"):
+        shape = curves.progress(curve, u)
+        assert shape[2000:].mean() - shape[:1000].mean() == pytest.approx(curves.end_to_start(curve), abs=1e-6)
 
 
 @MANY
