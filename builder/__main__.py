@@ -273,10 +273,11 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from builder import dataset, fill, show
+    from builder import dataset, show
+    from builder.rows import from_json
 
     values = dataset.row(arguments.dataset, arguments.id)
-    pair, _ = fill.from_json(json.loads(values["plan"]))
+    pair, _ = from_json(json.loads(values["plan"]))
     target = arguments.to or Path(f"{values['id']}.png")
     show.write(values, _remaker(arguments).source(pair), target)
     print(target)

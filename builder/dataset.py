@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from builder import corpora as corpora_files
-from builder import fill, render, sources
+from builder import render, sources
 from builder.acoustics import audio
 from builder.corpora import Corpus
 from builder.errors import NotFound, Refused, VocalgradError
 from builder.layout import read_manifest, read_rows
 from builder.recipe import SPEECH_KINDS, SpeechRule
 from builder.records import PairPlan, Sound, Source
+from builder.rows import from_json
 
 
 def row(root: Path, row_id: str) -> dict[str, Any]:
@@ -75,7 +76,7 @@ class Remaker:
         VocalgradError
             The source can't be used any more.
         """
-        pair, sign = fill.from_json(json.loads(values["plan"]))
+        pair, sign = from_json(json.loads(values["plan"]))
         try:
             sound = render.clip(pair, self.source(pair), sign)
         except Refused as refusal:

@@ -6,8 +6,6 @@ under one counted reason, and the cell's next candidate is tried. So tried = pub
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,35 +14,18 @@ from typing import Any
 import numpy as np
 
 from builder import label, measure, plan, render, sources
-from builder.acoustics import audio, voice
+from builder.acoustics import voice
 from builder.corpora import Corpus
-from builder.dimensions import BY_NAME, DIMENSIONS, Dimension
+from builder.dimensions import BY_NAME, Dimension
 from builder.errors import CellUnfilled, Refused
-from builder.keys import digest
 from builder.recipe import SpeechRule
-from builder.records import Cell, Contour, Direction, Margins, PairPlan, Reason, ShardPlan, Sound, Source, SourceSpec
+from builder.records import Cell, Margins, PairPlan, Reason, ShardPlan, Sound, Source
+from builder.rows import Clip, as_json, row_of
 
 MAX_TRIES_PER_PAIR = 60
 """Synthesis never runs out of candidates: a cell that needs more tries than this per pair is given up."""
 
 KEPT_EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Clip:
-    """One judged clip: what is published if its pair is accepted."""
-
-    sound: Sound
-    sign: int
-    heard: label.Heard
-    contour: Contour
-    gain: float | None
-    r_squared: float | None
-    witness: str | None
-    leaks: Mapping[str, float | None]
-    basis: str
-    start_s: float
-    end_s: float
 
 
 @dataclass
@@ -260,80 +241,3 @@ class Filler:
             ],
             "rejected_examples": {reason: self.examples[reason] for reason in sorted(self.examples)},
         }
-
-
-# -- rows -------------------------------------------------------------------------------------------------------------
-
-
-def as_json(pair: PairPlan, sign: int | None = None) -> dict[str, Any]:
-    """A pair's plan, or with a sign a clip's, as plain values."""
-    values = asdict(pair)
-    values["source"]["parameters"] = dict(pair.source.parameters)
-    return values if sign is None else {"pair": values, "sign": sign}
-
-
-def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any]:
-    """The published row of a clip; a control has no answer and no direction.
-
-    Parameters
-    ----------
-    increase_first
-        Order of the two choices, the same for both clips of a pair: so each order and each answer index is balanced.
-    """
-    dimension = BY_NAME[pair.dimension]
-    content = audio.flac_bytes(clip.sound)
-    checksum = hashlib.sha256(content).hexdigest()
-    planned = as_json(pair, clip.sign)
-    choices = ["increase", "decrease"] if increase_first else ["decrease", "increase"]
-    answer = {1: "increase", -1: "decrease", 0: None}[clip.sign]
-    row_id = "vg" + digest(["clip", planned], 20)
-    return {
-        "id": row_id,
-        "audio": {"bytes": content, "path": f"{row_id}.flac"},
-        "question": question(dimension, choices),
-        "choices": choices,
-        "answer": answer,
-        "answer_index": None if answer is None else choices.index(answer),
-        "direction": {1: Direction.UP.value, -1: Direction.DOWN.value, 0: None}[clip.sign],
-        "dimension": pair.dimension,
-        "tier": pair.tier,
-        "curve": pair.curve,
-        "pair_id": "pr" + digest(["pair", as_json(pair)], 20),
-        "source_kind": pair.source.kind,
-        "source_id": pair.source.source_id,
-        "speaker_id": pair.source.speaker_id,
-        "language": pair.source.language,
-        "text": pair.source.text,
-        "duration_s": round(clip.sound.duration_s, 6),
-        "active_start_s": round(clip.start_s, 4),
-        "active_end_s": round(clip.end_s, 4),
-        "span": clip.sign * pair.span,
-        "unit": dimension.unit,
-        "effect": clip.heard.contrast,
-        "effect_jnd": round(clip.heard.contrast / pair.jnd, label.DIGITS),
-        "rank_correlation": clip.heard.rank_correlation,
-        "salience": clip.heard.salience if np.isfinite(clip.heard.salience) else None,
-        "difference_gain": clip.gain,
-        "difference_r_squared": clip.r_squared,
-        "witness": clip.witness,
-        "leak_jnd": {other.name: clip.leaks.get(other.name) for other in DIMENSIONS},
-        "contour_time_s": [round(float(time), 4) for time in clip.contour.time_s],
-        "contour_value": [round(float(value), 4) if np.isfinite(value) else None for value in clip.contour.value],
-        "label_basis": clip.basis,
-        "plan": json.dumps(planned, sort_keys=True, ensure_ascii=False, separators=(",", ":")),
-        "audio_sha256": checksum,
-        "licence": pair.source.licence,
-        "attribution": pair.source.attribution,
-        "paper_category": dimension.paper_category,
-    }
-
-
-def question(dimension: Dimension, choices: list[str]) -> str:
-    """The question, with the choices in their order."""
-    return f"Does the {dimension.noun} of this sound {choices[0]} or {choices[1]} over time?"
-
-
-def from_json(planned: Mapping[str, Any]) -> tuple[PairPlan, int]:
-    """The pair and sign of a row's `plan`."""
-    values = dict(planned["pair"])
-    return PairPlan(**{**values, "source": SourceSpec(**values["source"])}), int(planned["sign"])

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from builder import fill, label, measure, render
+from builder import label, measure, render
 from builder.acoustics import audio, meters, statistics
 from builder.dimensions import BY_NAME, Dimension
 from builder.records import Contour, FloatArray, Sound, Source
+from builder.rows import from_json
 
 INK, PLAN, HEARD, SHAM = "#1b1f24", "#d1495b", "#00798c", "#9aa0a6"
 
@@ -34,7 +35,7 @@ def write(values: Mapping[str, Any], source: Source, target: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    pair, sign = fill.from_json(json.loads(values["plan"]))
+    pair, sign = from_json(json.loads(values["plan"]))
     dimension = BY_NAME[pair.dimension]
     sound = audio.from_flac(values["audio"]["bytes"])
     flat = render.sham(pair, source)

@@ -15,7 +15,8 @@ import numpy as np
 
 from builder import corpora as corpora_files
 from builder.acoustics import audio, voice
-from builder.corpora import Corpus, Cut, Recording, file_digest, read_recording
+from builder.corpora import Corpus, Recording
+from builder.cuts import Cut, file_digest, read_recording, survey
 from builder.errors import NotFound, Refused
 from builder.keys import digest, seed_of
 from builder.recipe import Recipe, SpeechRule
@@ -160,7 +161,7 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
     if recipe.speech.corpus is None:
         return NOTHING
     corpus = corpora_files.load(folder / recipe.speech.corpus)
-    found = corpora_files.survey(corpus, recipe.speech, recipe.sample_rate_hz)
+    found = survey(corpus, recipe.speech, recipe.sample_rate_hz)
     speech = sorted((_speech_spec(corpus, cut) for cut in found.cuts), key=lambda spec: spec.source_id)
     syllables = sorted(
         (_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables),

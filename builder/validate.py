@@ -21,7 +21,7 @@ SMALL = [
     "speaker_id", "text", "duration_s", "span", "effect", "plan", "audio_sha256",
 ]  # fmt: skip
 LABEL_WORDS = re.compile(r"(?<![a-z])(up|down|increas|decreas|ris(e|ing)|fall)", re.IGNORECASE)
-LOCAL_PATH = re.compile(rb"(/home/|/root/|/tmp/|/Users/|/work/|[A-Za-z]:\\\\)")
+LOCAL_PATH = re.compile(rb"(/home/|/root/|/tmp/|/Users/|[A-Za-z]:\\\\)")
 GROUP_SLACK = 1.2
 
 

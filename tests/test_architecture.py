@@ -17,8 +17,10 @@ from builder.dimensions import DIMENSIONS
 ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate"}
-FOUNDATIONS = {"records", "errors", "keys", "dimensions", "acoustics", "recipe", "corpora", "fetch", "synthesis", "layout", "strict_yaml"}
-COMPOSERS = {"fill", "pipeline", "dataset", "show", "progress", "__main__", "__init__"}
+FOUNDATIONS = {
+    "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
+}  # fmt: skip
+COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "progress", "__main__", "__init__"}
 
 
 def imported(path: Path) -> set[str]:

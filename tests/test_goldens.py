@@ -7,7 +7,7 @@ import json
 import pytest
 from make_goldens import ROOT, TARGET, measured
 
-from builder import fill, recipe, sources
+from builder import fill, recipe, rows, sources
 from builder.records import Margins
 
 
@@ -23,9 +23,9 @@ def test_sweeps_measure_what_they_measured_before(real: sources.Gathered, defaul
 def test_the_readme_shows_a_real_row(real: sources.Gathered, default_recipe: recipe.Recipe) -> None:
     """The README's row is rendered again from its plan: the same audio checksum and the same measurements, as printed there."""
     row = json.loads((ROOT / "docs" / "example.json").read_text(encoding="utf-8"))
-    pair, sign = fill.from_json(json.loads(row["plan"]))
+    pair, sign = rows.from_json(json.loads(row["plan"]))
     source = sources.realise(pair.source, pair.sample_rate_hz, real.corpora, default_recipe.speech)
-    made = fill.row_of(pair, fill.judge(pair, source, sign, Margins()), increase_first=row["choices"][0] == "increase")
+    made = rows.row_of(pair, fill.judge(pair, source, sign, Margins()), increase_first=row["choices"][0] == "increase")
     assert made["audio_sha256"] == row["audio_sha256"]
     for key in ("id", "effect", "effect_jnd", "leak_jnd", "question", "witness", "difference_gain"):
         assert made[key] == row[key], key

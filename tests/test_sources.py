@@ -24,7 +24,8 @@ from unearth import Link
 
 from builder import corpora, fetch, plan, sources, synthesis
 from builder.acoustics import audio, meters, praat, voice
-from builder.corpora import Corpus, Recording, read_recording
+from builder.corpora import Corpus, Recording
+from builder.cuts import read_recording, survey
 from builder.errors import CorpusUnavailable, NotFound, RecipeError, Refused
 from builder.recipe import Recipe, SpeechRule
 from builder.records import FloatArray, Sound, SourceSpec
@@ -768,7 +769,7 @@ def test_cuts_near_the_limits_keep_them(tmp_path: Path, kind: str) -> None:
         padded = np.concatenate([np.zeros(8000), 0.1 * spoken / np.max(np.abs(spoken)), np.zeros(8000)])
         soundfile.write(tmp_path / f"{hundredths}.wav", padded + rng.normal(0.0, 1e-5, len(padded)), RATE_HZ)
         corpus, _ = one_file(tmp_path / f"{hundredths}.wav")
-        lengths += [(cut.end - cut.start) / RATE_HZ for cut in corpora.survey(corpus, RULE, RATE_HZ).cuts]
+        lengths += [(cut.end - cut.start) / RATE_HZ for cut in survey(corpus, RULE, RATE_HZ).cuts]
     assert len(lengths) > 15
     assert min(lengths) >= RULE.min_s
     assert max(lengths) <= RULE.max_s
