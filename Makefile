@@ -12,7 +12,7 @@ READY := .venv/.ready
 .PHONY: build test lint clean
 
 build: $(READY)
-	@$(BIN)/vocalgrad build --recipe $(RECIPE) --out $(OUT) $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
+	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
 
 test: $(READY)
 	@$(BIN)/python -m pytest $(TESTS)

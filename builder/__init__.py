@@ -13,4 +13,17 @@ The pipeline, one line per stage:
     validate   reread the bytes as a stranger would
 """
 
+import os
+
 __version__ = "0.1.0"
+
+PINNED_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def pin_threads() -> None:
+    """One thread for every numerical library that is loaded after this, here and in child processes.
+
+    Sums in another order differ in their last bits, and one bit can decide a rounding.
+    """
+    for name in PINNED_THREADS:
+        os.environ[name] = "1"

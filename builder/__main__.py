@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from builder import __version__
+from builder import __version__, pin_threads
 
 DEFAULT_RECIPE = Path("recipes/default.yaml")
 DEFAULT_OUT = Path("vocalgrad")
@@ -18,9 +19,9 @@ DEFAULT_OUT = Path("vocalgrad")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit status: 0 done, 1 a fault with a message, 2 wrong usage, 130 interrupted."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    pin_threads()
     arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     from builder.errors import VocalgradError
 
     try:
@@ -145,7 +146,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _remaker(arguments: argparse.Namespace) -> Any:
     from builder import dataset
 
-    return dataset.Remaker(arguments.dataset, arguments.recipe.parent)
+    return dataset.Remaker(arguments.recipe)
 
 
 def _render(arguments: argparse.Namespace) -> int:
@@ -202,12 +203,14 @@ def _label(arguments: argparse.Namespace) -> int:
     from builder.acoustics import audio
     from builder.dimensions import BY_NAME
     from builder.records import Margins
+    from builder.rows import from_json
 
     values = dataset.row(arguments.dataset, arguments.id)
     sound = audio.from_flac(values["audio"]["bytes"])
     dimension = BY_NAME[values["dimension"]]
     heard = label.hear(measure.measure(sound, dimension), values["active_start_s"], values["active_end_s"])
-    said = {1: "up", -1: "down", 0: "nothing"}[label.direction_of(heard, dimension.jnd.on(values["source_kind"]), Margins())]
+    pair, _ = from_json(json.loads(values["plan"]))
+    said = {1: "up", -1: "down", 0: "nothing"}[label.direction_of(heard, pair.jnd, Margins())]
     published = {0: "up", 1: "down", None: "nothing"}[values["direction"]]
     print(f"{values['id']}: {dimension.name}: the bytes say {said}, published is {published}")
     print(f"contrast {heard.contrast:+.3f} {dimension.unit} (published {values['effect']:+.3f}), trend {heard.trend:+.3f},")
@@ -245,10 +248,10 @@ def _card(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from builder import layout, validate
+    from builder import dataset, layout, validate
 
     n_rows = sum(item["n_rows"] for item in layout.read_manifest(arguments.dataset)["shards"])
-    faults = validate.check(arguments.dataset)
+    faults = validate.check(arguments.dataset, dataset.heard_contrast)
     for fault in faults:
         print(fault)
     print(f"{arguments.dataset}: {n_rows} rows, {len(faults)} faults")

@@ -7,12 +7,13 @@ the version and a digest of its shards, or a rebuilt folder would give old rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 import yaml
 
 from builder.dimensions import BY_NAME
@@ -37,9 +38,12 @@ def write(root: Path, manifest: Mapping[str, Any], sample_rate_hz: int) -> None:
 
 def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers that the card states, all read back from the shards and the manifest."""
-    columns = ["dimension", "source_kind", "speaker_id", "language", "licence", "attribution", "witness"]
-    rows = [row for item in manifest["shards"] for row in read_rows(root, item["shard"], columns)]
+    columns = [
+        "dimension", "source_kind", "source_id", "speaker_id", "language", "licence", "attribution", "witness", "direction", "leak_jnd",
+    ]  # fmt: skip
+    rows = [{**row, "split": split_of(item["shard"])} for item in manifest["shards"] for row in read_rows(root, item["shard"], columns)]
     names = list(dict.fromkeys(cell["dimension"] for cell in manifest["cells"]))
+    splits = list(dict.fromkeys(cell["split"] for cell in manifest["cells"]))
     swept = [cell for cell in manifest["cells"] if cell["curve"] != "flat"]
     rejected: dict[str, dict[str, int]] = {name: {} for name in names}
     tally = {name: {"tried": 0, "published": 0} for name in names}
@@ -54,14 +58,37 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "n_controls": sum(cell["published"] for cell in manifest["cells"] if cell["curve"] == "flat"),
         "tally": tally,
         "rejected": {name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in rejected.items()},
+        "leaks": {name: _leaks([row for row in rows if row["dimension"] == name]) for name in names},
+        "sources": [(name, split, *_distinct(rows, name, split)) for name in names for split in splits],
+        "movement": {
+            part["dimension"]: {rule["kind"]: rule["movement"] for rule in part["sources"]} for part in manifest["recipe"]["dimensions"]
+        },
         "kinds": {name: sorted({row["source_kind"] for row in rows if row["dimension"] == name}) for name in names},
         "speakers": sorted({row["speaker_id"] for row in rows if row["language"]}),
         "languages": sorted({row["language"] for row in rows if row["language"]}),
         "licences": sorted({row["licence"] for row in rows}),
         "attributions": sorted({row["attribution"] for row in rows}),
         "witness_undecided": sum(row["witness"] == "undecided" for row in rows),
-        "splits": list(dict.fromkeys(cell["split"] for cell in manifest["cells"])),
+        "splits": splits,
     }
+
+
+def _leaks(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Per other dimension: mean of the change in the direction of the label, and 95th percentile of its size, in J."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        sign = {0: 1.0, 1: -1.0}.get(row["direction"], 0.0)
+        for name, leak in row["leak_jnd"].items():
+            if leak is not None and sign:
+                found.setdefault(name, []).append(sign * leak)
+    return {name: (float(np.mean(leaks)), float(np.percentile(np.abs(leaks), 95))) for name, leaks in found.items()}
+
+
+def _distinct(rows: Sequence[Mapping[str, Any]], dimension: str, split: str) -> tuple[int, int, int]:
+    """Labelled clips, distinct sources and distinct real speakers of a dimension in a split."""
+    mine = [row for row in rows if row["dimension"] == dimension and row["split"] == split and row["direction"] is not None]
+    speakers = {row["speaker_id"] for row in mine if row["language"]}
+    return len(mine), len({row["source_id"] for row in mine}), len(speakers)
 
 
 def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, Any], sample_rate_hz: int) -> dict[str, Any]:

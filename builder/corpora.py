@@ -9,6 +9,8 @@ nothing and changing a file changes its sources.
 from __future__ import annotations
 
 import csv
+import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +25,7 @@ from builder.errors import CorpusUnavailable, RecipeError
 from builder.strict_yaml import Strict, YamlFile, checked, one_of
 
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
+LANGUAGE = re.compile(r"^[a-z]{2,3}$")
 NEEDED_COLUMNS = ("path", "speaker", "licence")
 
 Word = Annotated[str, Field(min_length=1)]
@@ -33,7 +36,9 @@ Segments = Annotated[tuple[Segment, ...], BeforeValidator(lambda value: tuple(va
 def _outside(member: str) -> str | None:
     """Why a member's path can't be used; None if it can."""
     pure = PurePosixPath(member)
-    return f"{member!r} would leave the corpus" if pure.is_absolute() or ".." in pure.parts else None
+    if pure.is_absolute() or ".." in pure.parts:
+        return f"{member!r} would leave the corpus"
+    return f"{member!r} must be written {str(pure)!r}" if str(pure) != member else None
 
 
 class RawRule(Strict):
@@ -55,7 +60,7 @@ class RecordingEntry(Strict):
     member: Word
     speaker: Word
     sex: Literal["f", "m"] | None = None
-    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")] | None = None
+    language: Annotated[str, Field(pattern=LANGUAGE.pattern)] | None = None
     text: str | None = None
     licence: Word
     attribution: Word
@@ -313,7 +318,7 @@ def _from_table(path: Path, attributions: Mapping[str, str], faults: list[str]) 
     except UnicodeDecodeError:
         faults.append(f"{path}: not UTF-8 text; save the table as UTF-8")
         return
-    reader = csv.DictReader(text.splitlines(keepends=True))
+    reader = csv.DictReader(io.StringIO(text, newline=""))
     absent = [column for column in NEEDED_COLUMNS if column not in (reader.fieldnames or [])]
     faults += [f"{path}: column {column} is missing; columns: {', '.join(TABLE_COLUMNS)}" for column in absent]
     n_rows = 0
@@ -323,14 +328,16 @@ def _from_table(path: Path, attributions: Mapping[str, str], faults: list[str]) 
         wrong += ["more cells than columns"] if None in row else []
         wrong += [outside] if row["path"] and (outside := _outside(row["path"])) else []
         wrong += [f"sex is {row['sex']!r}; f, m or nothing is needed"] if row.get("sex") not in ("f", "m", "", None) else []
+        language = row.get("language") or None
+        wrong += [f"language is {language!r}; two or three small letters are needed"] if language and not LANGUAGE.match(language) else []
         faults += [f"{path}:{reader.line_num}: {fault}" for fault in wrong]
         if not wrong:
-            line = row.get("attribution") or ""
+            line = row.get("attribution") or f"{row['speaker']} ({row['licence']}); the corpus gives no attribution"
             yield Recording(
                 member=row["path"],
                 speaker=row["speaker"],
                 sex=row.get("sex") or None,
-                language=row.get("language") or None,
+                language=language,
                 text=" ".join(row["text"].split()) if row.get("text") else None,
                 licence=row["licence"],
                 attribution=" ".join(attributions.get(line, line).split()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,17 +23,23 @@ from builder.recipe import SpeechRule
 from builder.records import BoolArray, FloatArray, Reason, Sound
 
 QUIETEST_DBFS = -60.0
+WHOLE_SHARE = 0.95
+LARGEST_SAMPLE = 1e4
 MAX_OFFSET = 0.001
 """A constant in the samples beyond this share of full scale is taken out: it would count as sound in every pause."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A stretch of speech of one speaker, in samples at the working rate."""
+    """A stretch of speech of one speaker, in samples at the working rate.
+
+    `whole` says that it's all the speech of its recording, so that the recording's text is its text.
+    """
 
     recording: Recording
     start: int
     end: int
+    whole: bool = False
 
 
 @dataclass
@@ -80,8 +86,11 @@ def _read_cached(
 ) -> Sound:
     del stamp
     samples, found_hz = audio.read(path, dict(raw) if raw else None)
-    if not np.all(np.isfinite(samples)):
-        raise Refused(Reason.NOT_FINITE, f"{int(np.sum(~np.isfinite(samples)))} samples aren't finite numbers")
+    wild = ~(np.abs(samples) < LARGEST_SAMPLE)
+    if np.any(wild):
+        raise Refused(
+            Reason.NOT_FINITE, f"{int(np.sum(wild))} samples aren't finite numbers, or are beyond {LARGEST_SAMPLE:g} times full scale"
+        )
     if samples.shape[1] > 1 and channels == "mono":
         raise Refused(Reason.NOT_MONO, f"{samples.shape[1]} channels, and the recipe takes mono only")
     if found_hz < min_rate_hz:
@@ -137,9 +146,18 @@ def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
             except Refused as refusal:
                 found.refuse(f"{what} at {cut.start / sample_rate_hz:.2f} s", refusal)
                 continue
+            whole = len(cuts) == 1 and recording.segments_s is None and cut.end - cut.start >= WHOLE_SHARE * _spoken(sound)
+            cut = replace(cut, whole=whole)
             found.cuts.append(cut)
             found.syllables += [(cut, cut.start + low, cut.start + high) for low, high in _syllables(stretch)]
     return found
+
+
+def _spoken(sound: Sound) -> int:
+    """Samples from the first to the last speech of a recording."""
+    time_s, _, speech = _speech_frames(sound)
+    frames = np.flatnonzero(speech)
+    return round((time_s[frames[-1]] - time_s[frames[0]]) * sound.sample_rate_hz) if frames.size else 0
 
 
 def _speech_frames(sound: Sound) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -213,7 +231,7 @@ def _check_cut(cut: Sound, whole: Sound, rule: SpeechRule) -> None:
     floor_db = np.percentile(meters.frame_level_db(whole).value, 2)
     snr_db = float(np.percentile(level_db[speech], 80) - floor_db) if speech.any() else 0.0
     if snr_db < rule.min_snr_db:
-        raise Refused(Reason.SILENT, f"speech {snr_db:.0f} dB over the floor, at least {rule.min_snr_db:.0f} dB are needed")
+        raise Refused(Reason.NOISY, f"speech {snr_db:.0f} dB over the floor, at least {rule.min_snr_db:.0f} dB are needed")
     voiced = float(praat.f0_autocorrelation_hz(cut).valid.mean())
     if voiced < rule.min_voiced:
         raise Refused(Reason.UNVOICED, f"{voiced:.0%} voiced, at least {rule.min_voiced:.0%} is needed")

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from builder import corpora as corpora_files
-from builder import render, sources
+from builder import label, measure, recipe, render, sources
 from builder.acoustics import audio
 from builder.corpora import Corpus
+from builder.dimensions import BY_NAME
 from builder.errors import NotFound, Refused, VocalgradError
 from builder.layout import read_manifest, read_rows
-from builder.recipe import SPEECH_KINDS, SpeechRule
+from builder.recipe import SPEECH_KINDS
 from builder.records import PairPlan, Sound, Source
 from builder.rows import from_json
 
@@ -43,27 +44,31 @@ def row(root: Path, row_id: str) -> dict[str, Any]:
     return next(values for values in read_rows(root, shard_name) if values["id"] == name)
 
 
+def heard_contrast(sound: Sound, values: Mapping[str, Any]) -> float:
+    """What a published clip says now: contrast of its own dimension over its active region, from the sound alone."""
+    contour = measure.measure(sound, BY_NAME[values["dimension"]])
+    return label.hear(contour, values["active_start_s"], values["active_end_s"]).contrast
+
+
 class Remaker:
     """Makes published clips again; loads the corpus at the first clip that needs it.
 
     Parameters
     ----------
-    root
-        A built dataset.
-    folder
-        Where its recipe lies, for the corpus.
+    path
+        The recipe, which names the corpus and how it's read.
     """
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        values = read_manifest(root)["recipe"]["speech"]
-        self._speech = SpeechRule.model_validate(values)
-        self._folder = folder
+    def __init__(self, path: Path) -> None:
+        self._folder = path.parent
+        self._speech = recipe.load(path).speech
         self._corpora: dict[str, Corpus] | None = None
 
     def source(self, pair: PairPlan) -> Source:
         """The realised source of a pair."""
         if pair.source.kind in SPEECH_KINDS and self._corpora is None:
-            assert self._speech.corpus is not None
+            if self._speech.corpus is None:
+                raise NotFound("the recipe names no corpus, and this clip is made from real speech: name its recipe with --recipe")
             corpus = corpora_files.load(self._folder / self._speech.corpus)
             self._corpora = {corpus.name: corpus}
         return sources.realise(pair.source, pair.sample_rate_hz, self._corpora or {}, self._speech)

@@ -154,10 +154,10 @@ def extract(archive: Path, members: list[str], into: Path) -> None:
     for member, content in _contents(archive, wanted):
         target = into / PurePosixPath(member)
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        Path(name).replace(target)
+        with tempfile.TemporaryDirectory(dir=into) as folder:
+            temporary = Path(folder) / "member"
+            temporary.write_bytes(content)
+            temporary.replace(target)
 
 
 def _contents(archive: Path, members: list[str]) -> Iterator[tuple[str, bytes]]:

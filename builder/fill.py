@@ -77,7 +77,8 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
     heard = label.hear(contour, start_s, end_s)
     failed = label.judge_heard(heard, sign * pair.planned_contrast, pair.jnd, margins)
     basis = "heard" if failed is None else "difference"
-    if failed in (Reason.CONTRADICTED, Reason.UNMEASURABLE) or (failed is not None and basis not in margins.bases):
+    against = failed in (Reason.CONTRADICTED, Reason.UNMEASURABLE) or sign * heard.contrast <= 0.0
+    if failed is not None and (against or basis not in margins.bases):
         raise _Rejected(failed.value, f"planned {sign * pair.planned_contrast:+.3f}, heard {heard.contrast:+.3f} {dimension.unit}")
 
     contour_asked = render.planned(pair, source, sign)
@@ -88,9 +89,11 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
         raise _Rejected(unfit.value, f"gain {gain:.2f}, R-squared {r_squared:.2f}")
 
     leaks = _leaks(dimension, pair, sound, flat, to_sham_s, source, margins)
-    contradicts, verdict = label.judge_witness(measure.witness(sound, dimension), measure.witness(flat, dimension), sign, start_s, end_s)
+    contradicts, verdict = label.judge_witness(
+        measure.witness(sound, dimension), measure.witness(flat, dimension), sign, start_s, end_s, margins
+    )
     if contradicts is not None:
-        raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}")
+        raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}, the witness {verdict}")
     return Clip(sound, sign, heard, contour, gain, r_squared, verdict, leaks, basis, start_s, end_s)
 
 
@@ -174,11 +177,11 @@ class Filler:
         CellUnfilled
             A cell ran out of candidates.
         """
-        for number, (cell, count) in enumerate(self.shard.wanted):
-            self._fill(cell, count, number)
+        for cell, count in self.shard.wanted:
+            self._fill(cell, count)
         self.rows.sort(key=lambda row: str(row["id"]))
 
-    def _fill(self, cell: Cell, count: int, number: int) -> None:
+    def _fill(self, cell: Cell, count: int) -> None:
         report = self.reports[cell]
         for pair in plan.candidates(self.shard, cell):
             if report.published == count or report.tried >= MAX_TRIES_PER_PAIR * count:
@@ -186,7 +189,7 @@ class Filler:
             report.tried += 1
             try:
                 clips = self._judged(pair)
-                rows = [row_of(pair, clip, increase_first=(number + report.published) % 2 == 0) for clip in clips]
+                rows = [row_of(pair, clip, increase_first=self._increase_first(cell)) for clip in clips]
                 if {row["audio_sha256"] for row in rows} & self._seen:
                     raise _Rejected(Reason.DUPLICATE.value, "the same samples were published before")
             except Refused as refusal:
@@ -206,6 +209,13 @@ class Filler:
                 f"cell {cell} has {report.published} of {count} after {report.tried} candidates ({reasons}); "
                 "use a larger corpus, ask for fewer pairs_per_cell, leave the tier out for this kind, or take another seed"
             )
+
+    def _increase_first(self, cell: Cell) -> bool:
+        """Order of the choices of a cell's next pair: takes turns within each kind and curve, which begin like a chequerboard."""
+        kinds = sorted({other.kind for other in self.reports})
+        curves = sorted({other.curve for other in self.reports})
+        before = sum(report.published for other, report in self.reports.items() if (other.kind, other.curve) == (cell.kind, cell.curve))
+        return (kinds.index(cell.kind) + curves.index(cell.curve) + before) % 2 == 0
 
     def _judged(self, pair: PairPlan) -> tuple[Clip, ...]:
         source = self._source(pair)

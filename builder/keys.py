@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from typing import Any
 
 
@@ -21,3 +22,8 @@ def seed_of(*key: Any) -> int:
 def rank_of(*key: Any) -> str:
     """A digest to sort by: a shuffle that depends on each item's key alone."""
     return digest(list(key), 16)
+
+
+def spoken_key(text: str) -> str:
+    """Letters and digits only, case and compatibility forms folded: the same words are the same however they're written."""
+    return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())

@@ -43,8 +43,10 @@ class Heard:
         Kendall's tau of eight block medians.
     salience
         |trend| over the standard deviation of the residual about it; inf where there is no residual, `nan` without frames.
+    counted
+        Share of frames that are loud enough to be asked for a value.
     valid, valid_third
-        Share of frames with a value: overall, and in the poorest third.
+        Share of those with a value: overall, and in the poorest third.
     """
 
     contrast: float
@@ -52,6 +54,7 @@ class Heard:
     rank_correlation: float
     block_tau: float
     salience: float
+    counted: float
     valid: float
     valid_third: float
 
@@ -72,6 +75,7 @@ def hear(contour: Contour, start_s: float, end_s: float) -> Heard:
         rank_correlation=round(statistics.spearman_rho(heard), DIGITS),
         block_tau=round(statistics.kendall_tau(statistics.block_medians(heard, start_s, end_s)), DIGITS),
         salience=round(salience, DIGITS) if np.isfinite(salience) else salience,
+        counted=round(statistics.counted_share(heard), DIGITS),
         valid=round(valid, DIGITS),
         valid_third=round(valid_third, DIGITS),
     )
@@ -98,7 +102,7 @@ def judge_heard(heard: Heard, planned_contrast: float, jnd: float, margins: Marg
         statistics disagree), `too_small` or `not_salient`.
     """
     figures = np.array([heard.contrast, heard.trend, heard.rank_correlation, heard.block_tau])
-    if heard.valid < margins.min_valid or heard.valid_third < margins.min_valid_third or not np.all(np.isfinite(figures)):
+    if not _measured(heard, margins) or not np.all(np.isfinite(figures)):
         return Reason.UNMEASURABLE
     agree = figures * np.sign(planned_contrast)
     if np.all(agree < 0.0) and abs(heard.contrast) >= margins.min_contrast_jnd * jnd:
@@ -113,6 +117,12 @@ def judge_heard(heard: Heard, planned_contrast: float, jnd: float, margins: Marg
     return None
 
 
+def _measured(heard: Heard, margins: Margins) -> bool:
+    """Whether enough of the clip has a value."""
+    enough = heard.valid >= margins.min_valid and heard.valid_third >= margins.min_valid_third
+    return enough and heard.counted >= margins.min_counted
+
+
 def judge_flat(heard: Heard, jnd: float, margins: Margins) -> Reason | None:
     """Does a control say nothing, by a margin?
 
@@ -121,7 +131,7 @@ def judge_flat(heard: Heard, jnd: float, margins: Margins) -> Reason | None:
     Reason or None
         None if |contrast| stays within the control's limit; else `unmeasurable` or `not_flat`.
     """
-    if heard.valid < margins.min_valid or heard.valid_third < margins.min_valid_third or not np.isfinite(heard.contrast):
+    if not _measured(heard, margins) or not np.isfinite(heard.contrast):
         return Reason.UNMEASURABLE
     flat = abs(heard.contrast) <= margins.max_control_jnd * jnd and direction_of(heard, jnd, margins) == 0
     return None if flat else Reason.NOT_FLAT
@@ -187,24 +197,30 @@ def judge_difference(change: Contour, planned_seen: FloatArray, margins: Margins
     return (None if fits else Reason.DIFFERENCE_UNFIT), gain, r_squared
 
 
-def judge_witness(clip: Contour, sham: Contour, sign: float, start_s: float, end_s: float) -> tuple[Reason | None, str]:
+def judge_witness(clip: Contour, sham: Contour, sign: float, start_s: float, end_s: float, margins: Margins) -> tuple[Reason | None, str]:
     """Rule 4: does the independent measure, on the clip alone, agree?
 
     Where the witness's own spread (from its movement on the sham) is larger than the change it sees, it may not
-    contradict by more than that spread.
+    contradict by more than that spread. A witness that has no value in a fifth of the frames of each third isn't one.
 
     Returns
     -------
     reason, verdict
-        None and `agrees` or `undecided`; or `witness_contradicts` and `contradicts`.
+        None and `agrees` or `undecided`; or `witness_contradicts` and `contradicts`; or `witness_unmeasurable` and
+        `unmeasurable`.
     """
     heard = statistics.between(statistics.smooth(clip), start_s, end_s)
     contrast = round(statistics.thirds_contrast(heard, start_s, end_s), DIGITS)
-    if np.isfinite(contrast) and contrast * sign > 0.0:
+    _, valid_third = statistics.valid_shares(heard, start_s, end_s)
+    if not np.isfinite(contrast) or valid_third < margins.min_valid_third:
+        return Reason.WITNESS_UNMEASURABLE, "unmeasurable"
+    if contrast * sign > 0.0:
         return None, "agrees"
     own = statistics.between(statistics.smooth(sham), start_s, end_s)
     spread = round(statistics.contrast_spread(statistics.block_medians(own, start_s, end_s)), DIGITS)
-    if not np.isfinite(contrast) or abs(contrast) <= spread:
+    if not np.isfinite(spread):
+        return Reason.WITNESS_UNMEASURABLE, "unmeasurable"
+    if abs(contrast) <= spread:
         return None, "undecided"
     return Reason.WITNESS_CONTRADICTS, "contradicts"
 

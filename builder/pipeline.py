@@ -18,6 +18,8 @@ import os
 import shutil
 import signal
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -30,7 +32,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import builder
-from builder import card, plan, recipe, shard, sources, validate
+from builder import card, dataset, plan, recipe, shard, sources, validate
 from builder.errors import DatasetInvalid, VocalgradError, WorkerDied
 from builder.fill import Context, Filler
 from builder.layout import parquet_path, report_path, write_json
@@ -40,10 +42,8 @@ from builder.records import CONTROLS, ShardPlan
 
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate")
 
-PINNED_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
 PACKAGES = (
-    "datasets", "metasona", "numpy", "praat-parselmouth", "pyarrow", "pyloudnorm", "scipy", "soundfile", "soxr", "swift-f0",
+    "datasets", "metasona", "numpy", "onnxruntime", "praat-parselmouth", "pyarrow", "pyloudnorm", "scipy", "soundfile", "soxr", "swift-f0",
 )  # fmt: skip
 """Packages whose versions decide the bytes; the manifest records them."""
 
@@ -74,7 +74,15 @@ _worker: dict[str, Any] = {}
 
 def _start_worker(context: Context, root: Path, factory: str, ticks: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends the workers
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     _worker.update(context=context, root=root, factory=factory, ticks=ticks)
+
+
+def _end_with_parent(parent: int) -> None:
+    """A worker whose parent was killed ends too: it would write beside the next build."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def _make_shard(planned: ShardPlan) -> dict[str, Any]:
@@ -173,6 +181,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     VocalgradError
         With what to do; finished shards are kept.
     """
+    asked, out = out, out.resolve()
     _check_replaceable(out)
     say(f"recipe   {path}")
     planned, gathered = load_plan(path, seed)
@@ -188,15 +197,17 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     with _locked(partial):
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
         _finish(planned, gathered, reports, partial)
-        faults = validate.check(partial)
+        say("validate every clip is decoded and measured again")
+        faults = validate.check(partial, dataset.heard_contrast)
         if faults:
             raise DatasetInvalid(f"{partial} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
         _swap(partial, out)
-    return Built(planned, tuple(reports), out, n_reused)
+    return Built(planned, tuple(reports), asked, n_reused)
 
 
 def _check_replaceable(out: Path) -> None:
-    if out.exists() and not (out / "manifest.json").is_file():
+    empty = out.is_dir() and not any(out.iterdir())
+    if out.exists() and not empty and not (out / "manifest.json").is_file():
         raise VocalgradError(f"{out} exists and isn't a dataset built by vocalgrad (no manifest.json): move it away or give another OUT")
 
 
@@ -246,8 +257,7 @@ def _run(
     todo: list[ShardPlan], context: Context, partial: Path, factory: str, n_workers: int, say: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """Make shards on worker processes, largest first; yields reports as they're finished."""
-    for name in PINNED_THREADS:
-        os.environ[name] = "1"
+    builder.pin_threads()
     spawn = multiprocessing.get_context("spawn")
     ticks = spawn.SimpleQueue()
     progress = Progress(sum(item.n_wanted for item in todo), say)
@@ -258,7 +268,9 @@ def _run(
         initargs=(context, partial.resolve(), factory, ticks),
     )
     try:
+        at_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers that start now inherit this
         pending: set[Future[dict[str, Any]]] = {pool.submit(_make_shard, item) for item in todo}
+        signal.signal(signal.SIGINT, at_interrupt)
         while pending:
             done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
             while not ticks.empty():
@@ -294,13 +306,15 @@ def _finish(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, A
 def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]]) -> dict[str, Any]:
     """Everything that says what a build is: recipe, seed, versions, digests, counts, sources."""
     used = planned.recipe
+    values = used.model_dump(mode="json")
+    values["speech"]["corpus"] = next(iter(gathered.corpora), None)
     refused = {"refused": dict(sorted(gathered.refused.items())), "details": sorted(gathered.details)}
     return {
         "name": used.name,
         "version": used.version,
         "seed": used.seed,
         "release": used.release,
-        "recipe": used.model_dump(mode="json"),
+        "recipe": values,
         "recipe_sha256": used.digest,
         "plan_digest": planned.digest,
         "versions": versions(),

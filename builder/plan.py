@@ -9,19 +9,18 @@ Each cell has an endless, ordered row of candidates. A shard walks down the row 
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from builder.acoustics import curves
 from builder.errors import CellUnfilled
-from builder.keys import digest, rank_of
+from builder.keys import digest, rank_of, spoken_key
 from builder.recipe import SPEECH_KINDS, SPLITS, DimensionRecipe, Recipe
 from builder.records import Cell, PairPlan, ShardPlan, SourceSpec
 from builder.synthesis import drawn
 
-SYNTHESIS_BLOCK = 12
+SYNTHESIS_BLOCK = 32
 """Synthetic sources are shuffled per cell in blocks of at least this many, so that cells share sources and analyses."""
 
 
@@ -75,13 +74,8 @@ def owner(source: SourceSpec) -> str:
     return source.speaker_id or f"{source.parameters.get('corpus')}/{source.parameters.get('member', source.source_id)}"
 
 
-def _normalised(text: str) -> str:
-    """Letters and digits only, case and compatibility forms folded: the same words are the same text however written."""
-    return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())
-
-
 def _groups(sources: tuple[SourceSpec, ...]) -> list[list[str]]:
-    """Owners that must stay together because they say the same text; each group sorted."""
+    """Owners that must stay together: they say the same text, or their recordings are the same bytes; each group sorted."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -89,14 +83,15 @@ def _groups(sources: tuple[SourceSpec, ...]) -> list[list[str]]:
             name = parent[name]
         return name
 
-    first_with: dict[str, str] = {}
+    first_with: dict[tuple[str, str], str] = {}
     for source in sources:
         name = owner(source)
         root(name)
-        text = _normalised(source.text or "")
-        if text:
-            low, high = sorted((root(name), root(first_with.setdefault(text, name))))
-            parent[high] = low
+        said = source.parameters.get("said") or spoken_key(source.text or "")
+        for key in (("said", said), ("file", source.parameters.get("sha256", ""))):
+            if key[1]:
+                low, high = sorted((root(name), root(first_with.setdefault(key, name))))
+                parent[high] = low
     groups: dict[str, list[str]] = defaultdict(list)
     for name in sorted(parent):
         groups[root(name)].append(name)
@@ -242,7 +237,7 @@ def _shards_of(
             pool={kind: specs[index::n_shards] for kind, specs in pools.items()},
             spans=spans,
             movement={rule.kind: rule.movement for rule in part.sources},
-            margins=part.as_margins(),
+            margins=part.as_margins(split),
             seed=recipe.seed,
             sample_rate_hz=recipe.sample_rate_hz,
             controls=cells[0][0].is_control,

@@ -89,6 +89,8 @@ class MarginRule(Strict):
     min_share_of_plan: Annotated[float, Field(ge=0.25, le=1.0)] = 0.5
     min_valid: Share = 0.6
     min_valid_third: Share = 0.2
+    min_counted: Share = 0.4
+    max_control_jnd: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     min_gain: Annotated[float, Field(gt=0.0, le=1.0)] = 0.6
     max_gain: Annotated[float, Field(ge=1.0, le=3.0)] = 1.4
     min_r_squared: Share = 0.7
@@ -134,6 +136,8 @@ class DimensionRecipe(Strict):
     @field_validator("bases")
     @classmethod
     def _known_bases(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if "heard" not in value:
+            raise ValueError("heard must be among the bases: add difference to it, for training splits")
         return _distinct(value, "basis")
 
     @field_validator("sources")
@@ -185,23 +189,25 @@ class DimensionRecipe(Strict):
         counts: Mapping[Any, int] = {**self.pairs_per_cell, **rule.pairs_per_cell}
         return counts.get(split, 0)
 
-    def n_pairs(self) -> int:
-        """All pairs that are asked for."""
-        return sum(self.pairs(rule, split) * len(self.tiers_on(rule)) * len(self.curves) for rule in self.sources for split in SPLITS)
+    def n_pairs_in(self, split: str) -> int:
+        """Pairs that are asked for in a split."""
+        return sum(self.pairs(rule, split) * len(self.tiers_on(rule)) * len(self.curves) for rule in self.sources)
 
-    def as_margins(self) -> Margins:
-        """The margins as the label stage takes them."""
+    def as_margins(self, split: str) -> Margins:
+        """The margins as the label stage takes them; the test split takes labels that are heard in the clip alone."""
         rule = self.margins
         return Margins(
             min_contrast_jnd=rule.min_contrast_jnd,
             min_share_of_plan=rule.min_share_of_plan,
             min_valid=rule.min_valid,
             min_valid_third=rule.min_valid_third,
+            min_counted=rule.min_counted,
+            max_control_jnd=rule.max_control_jnd,
             difference_gain=(rule.min_gain, rule.max_gain),
             min_r_squared=rule.min_r_squared,
             min_salience=rule.min_salience,
             max_leak_jnd=self.isolation.max_leak_jnd,
-            bases=self.bases,
+            bases=("heard",) if split == "test" else self.bases,
         )
 
 
@@ -279,11 +285,14 @@ def load(path: Path, seed: int | None = None) -> Recipe:
         found.values["seed"] = seed
     release = checked(Release, _only(found.values, RELEASE_KEYS), found.files, faults)
     parts = _listed(found, faults) if "dimensions" in found.values else _single(found, faults)
+    if release is not None:
+        faults += _resolution_faults(release, parts, found)
     _check_corpus(found, faults)
     if release is not None:
         parts = _of_kinds(parts, release, found, faults)
-    if not faults and not sum(part.n_pairs() for part in parts):
-        faults.append(found.files[0].fault(("pairs_per_cell",), "no pairs are asked for in any split"))
+    asked = release is None or any(part.n_pairs_in(split) for part in parts for split in release.splits)
+    if not faults and not asked:
+        faults.append(found.files[0].fault(("pairs_per_cell",), "no pairs are asked for in any of the splits"))
     if faults or release is None:
         raise RecipeError(list(dict.fromkeys(faults)))
     return Recipe(**{name: getattr(release, name) for name in RELEASE_KEYS}, dimensions=tuple(parts))
@@ -324,10 +333,10 @@ def _read(path: Path, faults: list[str]) -> _Read | None:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`: mappings key by key (but tiers, which are a list with values), everything else replaced."""
+    """`over` on `base`: mappings key by key (but tiers and splits, which are lists with values), everything else replaced."""
     merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict) and key != "tiers"
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict) and key not in ("tiers", "splits")
         merged[key] = _merged(merged[key], value) if both else value
     return merged
 
@@ -395,6 +404,16 @@ def _overridden_sources(rules: Any, over: Mapping[str, Any]) -> Any:
                 continue
         made.append(changed)
     return made
+
+
+def _resolution_faults(release: Release, parts: list[DimensionRecipe], found: _Read) -> list[str]:
+    """Speech that would be upsampled."""
+    too_low = release.speech.corpus is not None and release.speech.min_rate_hz < release.sample_rate_hz
+    uses_speech = any(rule.kind in SPEECH_KINDS for part in parts for rule in part.sources)
+    if not (too_low and uses_speech):
+        return []
+    message = f"speech.min_rate_hz is {release.speech.min_rate_hz}: raise it to sample_rate_hz, or speech would be published upsampled"
+    return [found.files[0].fault(("sample_rate_hz",), message)]
 
 
 def _check_corpus(found: _Read, faults: list[str]) -> None:

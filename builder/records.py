@@ -39,6 +39,7 @@ class Reason(StrEnum):
     RATE_TOO_LOW = "rate_too_low"
     TOO_SHORT = "too_short"
     SILENT = "silent"
+    NOISY = "noisy"
     CLIPPED = "clipped"
     UNVOICED = "unvoiced"
     NOT_REPEATABLE = "not_repeatable"
@@ -55,6 +56,7 @@ class Reason(StrEnum):
     NOT_FLAT = "not_flat"
     DIFFERENCE_UNFIT = "difference_unfit"
     WITNESS_CONTRADICTS = "witness_contradicts"
+    WITNESS_UNMEASURABLE = "witness_unmeasurable"
     LEAK = "leak"
     DUPLICATE = "duplicate"
 
@@ -176,7 +178,7 @@ class Source:
     spec
         Where it comes from.
     sound
-        Mono, at the reference level, ends faded.
+        Mono, at its own level about the reference level, ends faded.
     start_s, end_s
         The active region: what a sweep covers.
     seed
@@ -207,7 +209,9 @@ class Margins:
     min_share_of_plan
         Smallest |contrast| as heard, as a share of the planned one.
     min_valid, min_valid_third
-        Smallest share of frames with a value, over the active region and in each of its thirds.
+        Smallest share of counted frames with a value, over the active region and in each of its thirds.
+    min_counted
+        Smallest share of frames that are counted (loud enough to be asked for a value).
     difference_gain
         Allowed gain of the difference contour on the planned curve.
     min_r_squared
@@ -226,6 +230,7 @@ class Margins:
     min_share_of_plan: float = 0.5
     min_valid: float = 0.6
     min_valid_third: float = 0.2
+    min_counted: float = 0.4
     difference_gain: tuple[float, float] = (0.6, 1.4)
     min_r_squared: float = 0.7
     min_salience: float = 0.0

@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 
 from builder import corpora as corpora_files
-from builder.acoustics import audio, voice
+from builder.acoustics import audio, filters, voice
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, file_digest, read_recording, survey
 from builder.errors import NotFound, Refused
-from builder.keys import digest, seed_of
+from builder.keys import digest, seed_of, spoken_key
 from builder.recipe import Recipe, SpeechRule
 from builder.records import FloatArray, Reason, Sound, Source, SourceSpec
 from builder.synthesis import syllable_parameters
 
 SYLLABLE_FADE_S = 0.008
+LEVEL_ROVE_DB = (-4.0, 1.0)
+"""Range of sources' levels about the reference level, even, drawn by the source's identifier."""
 
 
 def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> Source:
-    """A source as sound, at the reference level and with faded ends.
+    """A source as sound, at its level and with faded ends.
 
     Parameters
     ----------
@@ -56,13 +58,22 @@ def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus]
     stretch = _recorded(spec, sample_rate_hz, corpora, rule)
     if spec.kind == "syllables":
         stretch = _repeated(stretch, spec.parameters)
-    sound = audio.faded(audio.at_reference_level(stretch))
+    sound = audio.faded(_roved(audio.at_reference_level(stretch), spec))
     return Source(spec, sound, *audio.active_region_s(sound), seed)
+
+
+def _roved(sound: Sound, spec: SourceSpec) -> Sound:
+    """A sound at its source's own level, the same for the sham and both clips of all its pairs.
+
+    Were all sources equally loud, the trace of level that a sweep of timbre leaves would stand out over the whole dataset.
+    """
+    share = seed_of("level", spec.source_id) / 2.0**63
+    return filters.scaled_by_db(sound, LEVEL_ROVE_DB[0] + share * (LEVEL_ROVE_DB[1] - LEVEL_ROVE_DB[0]))
 
 
 def _reference_gain(spec: SourceSpec, sample_rate_hz: int) -> float:
     raw = audio.faded(voice.MAKERS[spec.kind](spec.parameters, sample_rate_hz, {}), _fade_s(spec))
-    level = audio.at_reference_level(raw)
+    level = _roved(audio.at_reference_level(raw), spec)
     return float(np.max(np.abs(level.samples)) / np.max(np.abs(raw.samples)))
 
 
@@ -99,7 +110,7 @@ def _recording(corpus: Corpus, member: str, speaker: str | None) -> Recording:
 
 
 def _repeated(syllable: Sound, parameters: Mapping[str, Any]) -> Sound:
-    """A syllable repeated at a steady rate, each repetition the same samples."""
+    """A syllable repeated at a steady rate, each repetition the same samples; a row begins and ends in sound."""
     rate = syllable.sample_rate_hz
     once = audio.faded(syllable, SYLLABLE_FADE_S).samples
     period = round(rate / float(parameters["rate_hz"]))
@@ -108,7 +119,16 @@ def _repeated(syllable: Sound, parameters: Mapping[str, Any]) -> Sound:
         raise Refused(Reason.NOT_REPEATABLE, f"a syllable of {len(once) / rate:.3f} s doesn't fit {period / rate:.3f} s")
     row = np.zeros(period)
     row[: len(once)] = once
-    return Sound(np.tile(row, repeats), rate)
+    first, last = _loud_part(Sound(once, rate))
+    return Sound(np.tile(row, repeats)[first : period * (repeats - 1) + last], rate)
+
+
+def _loud_part(syllable: Sound) -> tuple[int, int]:
+    """First and last sample within 12 dB of a syllable's loudest 5 ms: a row's ends rise and fall as fast at any rate."""
+    width = round(0.005 * syllable.sample_rate_hz)
+    power = np.convolve(syllable.samples**2, np.ones(width) / width, "same")
+    loud = np.flatnonzero(power >= np.max(power) * 10.0 ** (-12.0 / 10.0))
+    return int(loud[0]), int(loud[-1]) + 1
 
 
 # -- gathering real sources -------------------------------------------------------------------------------------------
@@ -172,9 +192,11 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
 
 
 def _where(corpus: Corpus, recording: Recording, start: int, end: int) -> dict[str, Any]:
-    """Where a stretch lies, and the checksum of the file that it was found in."""
-    checksum = file_digest(corpus, recording)
-    return {"corpus": corpus.name, "member": recording.member, "sha256": checksum, "start": start, "end": end}
+    """Where a stretch lies, the checksum of the file that it was found in, and a digest of what is said in all of it."""
+    where: dict[str, Any] = {"corpus": corpus.name, "member": recording.member, "sha256": file_digest(corpus, recording)}
+    if recording.text:
+        where["said"] = digest(spoken_key(recording.text))
+    return {**where, "start": start, "end": end}
 
 
 def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
@@ -186,7 +208,7 @@ def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
         parameters=where,
         speaker_id=recording.speaker,
         language=recording.language,
-        text=recording.text,
+        text=recording.text if cut.whole else None,
         licence=recording.licence,
         attribution=recording.attribution,
     )

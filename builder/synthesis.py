@@ -45,14 +45,14 @@ def _draw_voice(rng: np.random.Generator) -> dict[str, Any]:
 def _draw_voice_syllables(rng: np.random.Generator) -> dict[str, Any]:
     drawn = _draw_voice(rng)
     rate = _steady_rate(rng, 3.2, 5.0)
-    return {**drawn, "syllable_rate_hz": rate["rate_hz"], "duration_s": rate["duration_s"]}
+    duration_s = voice.row_duration_s(rate["rate_hz"], rate["repeats"], voice.SYLLABLE_DUTY)
+    return {**drawn, "syllable_rate_hz": rate["rate_hz"], "duration_s": duration_s}
 
 
 def _steady_rate(rng: np.random.Generator, low: float, high: float) -> dict[str, Any]:
-    """A rate, and the number and duration of whole events at it."""
+    """A rate, and the number of events at it that lasts 3.2 to 4.2 s."""
     rate_hz = _pick(rng, low, high, 3)
-    repeats = int(np.ceil(_pick(rng, 3.2, 4.2) * rate_hz))
-    return {"rate_hz": rate_hz, "repeats": repeats, "duration_s": round(repeats / rate_hz, 4)}
+    return {"rate_hz": rate_hz, "repeats": int(np.ceil(_pick(rng, 3.2, 4.2) * rate_hz))}
 
 
 def _draw_tone(rng: np.random.Generator) -> dict[str, Any]:
@@ -77,11 +77,12 @@ def _draw_noise(rng: np.random.Generator) -> dict[str, Any]:
 def _draw_pulses(rng: np.random.Generator) -> dict[str, Any]:
     carrier = None if rng.random() < 0.4 else round(float(np.exp(rng.uniform(np.log(300.0), np.log(2000.0)))), 2)
     drawn = _steady_rate(rng, 3.2, 6.0)
+    duty = _pick(rng, 0.4, 0.65, 3)
     return {
         "rate_hz": drawn["rate_hz"],
-        "duty": _pick(rng, 0.4, 0.65, 3),
+        "duty": duty,
         "carrier_hz": carrier,
-        "duration_s": drawn["duration_s"],
+        "duration_s": voice.row_duration_s(drawn["rate_hz"], drawn["repeats"], duty),
     }
 
 
@@ -120,5 +121,4 @@ def syllable_parameters(source_id: str, length_s: float) -> dict[str, Any]:
     """Rate and number of repetitions for a real syllable of a length: 2.4 to 5 per second, never overlapping."""
     rng = np.random.default_rng(seed_of("syllables", source_id))
     fastest = min(5.0, 0.92 / length_s)
-    drawn_rate = _steady_rate(rng, min(2.4, fastest - 0.05), fastest)
-    return {"rate_hz": drawn_rate["rate_hz"], "repeats": drawn_rate["repeats"]}
+    return _steady_rate(rng, min(2.4, fastest - 0.05), fastest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,30 @@ import soundfile
 from builder.acoustics import audio
 from builder.errors import VocalgradError
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, read_manifest, split_of
+from builder.records import Sound
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
-    "speaker_id", "text", "duration_s", "span", "effect", "plan", "audio_sha256",
+    "speaker_id", "text", "duration_s", "active_start_s", "active_end_s", "span", "effect", "audio_sha256",
 ]  # fmt: skip
 LABEL_WORDS = re.compile(r"(?<![a-z])(up|down|increas|decreas|ris(e|ing)|fall)", re.IGNORECASE)
-LOCAL_PATH = re.compile(rb"(/home/|/root/|/tmp/|/Users/|[A-Za-z]:\\\\)")
+LOCAL_PATH = re.compile(rb"(?<![\w.~/-])(/home/|/root/|/tmp/|/Users/|[A-Za-z]:\\\\)")
 GROUP_SLACK = 1.2
+EFFECT_TOLERANCE = 0.001
+"""In the dimension's unit: what rounding may do on another machine."""
+
+HeardContrast = Callable[[Sound, Mapping[str, Any]], float]
 
 
-def check(root: Path) -> list[str]:
+def check(root: Path, heard_contrast: HeardContrast) -> list[str]:
     """Every fault of a dataset folder, one line each; an empty list means it's valid.
 
     Parameters
     ----------
     root
         The folder with `manifest.json`, `README.md` and `data/`.
+    heard_contrast
+        (sound, row) -> the contrast that is heard in it, for comparison with the row's `effect`.
     """
     try:
         manifest = read_manifest(root)
@@ -47,17 +54,20 @@ def check(root: Path) -> list[str]:
     for item in manifest["shards"]:
         path = root / "data" / f"{item['shard']}.parquet"
         if path.is_file():
-            faults += _shard_faults(path, item, expected, manifest["recipe"]["sample_rate_hz"], rows)
+            faults += _shard_faults(path, item, expected, manifest["recipe"]["sample_rate_hz"], rows, heard_contrast)
     if not rows:
         return [*faults, "no rows at all"]
     faults += list(_row_faults(rows))
     faults += list(_balance_faults(rows, manifest))
+    faults += list(_order_faults([row for row in rows if row["curve"] != "flat"], manifest))
     faults += list(_split_faults(rows))
     faults += list(_path_faults(root))
     return faults
 
 
-def _shard_faults(path: Path, item: Mapping[str, Any], expected: Any, sample_rate_hz: int, rows: list[dict[str, Any]]) -> Iterator[str]:
+def _shard_faults(
+    path: Path, item: Mapping[str, Any], expected: Any, sample_rate_hz: int, rows: list[dict[str, Any]], heard_contrast: HeardContrast
+) -> Iterator[str]:
     name = item["shard"]
     with path.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").hexdigest() != item["parquet_sha256"]:
@@ -76,7 +86,7 @@ def _shard_faults(path: Path, item: Mapping[str, Any], expected: Any, sample_rat
         split = split_of(name)
         for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
             for row in batch.to_pylist():
-                yield from _audio_faults(row, sample_rate_hz)
+                yield from _audio_faults(row, sample_rate_hz, heard_contrast)
                 rows.append({**{key: row[key] for key in SMALL}, "split": split})
     except (OSError, ValueError) as error:
         yield f"{name}: can't be read: {error}"
@@ -85,7 +95,7 @@ def _shard_faults(path: Path, item: Mapping[str, Any], expected: Any, sample_rat
         yield f"{name}: {len(rows) - n_before} rows, the manifest says {item['n_rows']}"
 
 
-def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int) -> Iterator[str]:
+def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int, heard_contrast: HeardContrast) -> Iterator[str]:
     what = row["id"]
     content = row["audio"]["bytes"]
     if hashlib.sha256(content).hexdigest() != row["audio_sha256"]:
@@ -103,6 +113,9 @@ def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int) -> Iterator[str]:
         yield f"{what}: {sound.duration_s:.4f} s of audio, the row says {row['duration_s']:.4f}"
     if audio.peak_dbfs(sound) > audio.PEAK_LIMIT_DBFS + 0.01:
         yield f"{what}: peak {audio.peak_dbfs(sound):+.2f} dBFS"
+    contrast = heard_contrast(sound, row)
+    if not abs(contrast - row["effect"]) <= EFFECT_TOLERANCE:
+        yield f"{what}: measured again, the effect is {contrast:+.4f}, the row says {row['effect']:+.4f}"
 
 
 def _row_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -131,16 +144,15 @@ def _balance_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> 
     by_cell: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         by_cell[row["dimension"], row["tier"], row["curve"], row["source_kind"], row["split"]].append(row)
-    for cell in manifest["cells"]:
-        key = tuple(cell[part] for part in ("dimension", "tier", "curve", "kind", "split"))
+    for key, cell in _cells(manifest).items():
         found = by_cell.pop(key, [])
         ups = sum(row["direction"] == 0 for row in found)
-        if cell["curve"] == "flat":
+        if "flat" in key:
             if len(found) != cell["wanted"]:
                 yield f"cell {' x '.join(key)}: {len(found)} controls, {cell['wanted']} are wanted"
         elif len(found) != 2 * cell["wanted"] or 2 * ups != len(found):
             yield f"cell {' x '.join(key)}: {ups} up and {len(found) - ups} down, {cell['wanted']} of each are wanted"
-        if cell["tried"] != cell["published"] + sum(cell["rejected"].values()):
+        if cell["tried"] != cell["published"] + cell["rejected"]:
             yield f"cell {' x '.join(key)}: tried isn't published + rejected"
     yield from (f"cell {' x '.join(key)}: not in the manifest" for key in by_cell)
     rows = [row for row in rows if row["curve"] != "flat"]
@@ -151,6 +163,30 @@ def _balance_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> 
         first = Counter(row["answer_index"] for row in mine)
         if first[0] != first[1]:
             yield f"{split}: the first choice is right in {first[0]} of {len(mine)} rows"
+
+
+def _cells(manifest: Mapping[str, Any]) -> dict[tuple[str, ...], Counter[str]]:
+    """Counts of each cell over all its shards."""
+    cells: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for cell in manifest["cells"]:
+        key = tuple(cell[part] for part in ("dimension", "tier", "curve", "kind", "split"))
+        cells[key].update({name: cell[name] for name in ("wanted", "tried", "published")})
+        cells[key]["rejected"] += sum(cell["rejected"].values())
+    return cells
+
+
+def _order_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Each order of the choices must be as frequent as the other, but for one pair a shard, for each split, kind and curve."""
+    n_shards = Counter((item["shard"].split("/")[0], split_of(item["shard"])) for item in manifest["shards"])
+    groups: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        whole: tuple[str, ...] = (row["split"], row["dimension"], row["source_kind"])
+        for group in (whole, (*whole, row["curve"])):
+            groups[group][row["choices"][0]] += 1
+    for key, count in groups.items():
+        values = [*count.values(), 0][:2]
+        if abs(values[0] - values[1]) > 2 * n_shards[key[1], key[0]]:
+            yield f"{' x '.join(key)}: the choices stand in one order in {max(values)} rows, in the other in {min(values)}"
 
 
 def _grouped(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:

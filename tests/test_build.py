@@ -11,12 +11,15 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from make_goldens import pair_of
 from remeasure import remeasure
 
-from builder import dataset, pipeline, validate
+from builder import dataset, pipeline, render, sources, synthesis, validate
+from builder.dimensions import BY_NAME
 from builder.errors import CellUnfilled, VocalgradError
 from builder.layout import read_manifest, split_of
 from builder.pipeline import Built
@@ -60,7 +63,7 @@ def run_build(folder: Path, *arguments: str, **environment: str) -> subprocess.C
 
 def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
     """Planned pairs are all published, tried = published + rejected in every cell, and the bytes validate."""
-    assert validate.check(smoke.out) == []
+    assert validate.check(smoke.out, dataset.heard_contrast) == []
     cells = read_manifest(smoke.out)["cells"]
     assert sum(cell["published"] for cell in cells if cell["curve"] != "flat") == 72
     assert sum(cell["published"] for cell in cells if cell["curve"] == "flat") == 36
@@ -126,7 +129,7 @@ def test_no_two_clips_are_alike_and_no_identifier_tells(smoke: Built) -> None:
 
 def test_any_clip_is_made_again_from_its_row(smoke: Built) -> None:
     """Rendering a row's plan gives the published bytes, for every dimension and kind of source."""
-    remaker = dataset.Remaker(smoke.out, RECIPES)
+    remaker = dataset.Remaker(RECIPES / "smoke.yaml")
     seen = set()
     for row in rows_of(smoke.out, "id", "dimension", "source_kind"):
         if (row["dimension"], row["source_kind"]) not in seen:
@@ -205,6 +208,50 @@ def test_a_rebuild_with_another_seed_is_seen_by_a_new_process(tmp_path: Path) ->
     assert not (tmp_path / "vocalgrad.old").exists()
 
 
+def test_a_dimension_in_several_shards_is_whole(tmp_path: Path) -> None:
+    """Three shards for one split: every cell is full over all of them, no clip stands twice, the dataset validates."""
+    recipe = tmp_path / "tempo.yaml"
+    values = {
+        "include": str(RECIPES / "base.yaml"),
+        "dimension": "tempo",
+        "sources": [{"kind": "pulses"}, {"kind": "voice_syllables"}],
+        "speech": {"corpus": None},
+        "splits": {"train": {"share": 0.5}, "test": {"share": 0.5}},
+        "tiers": {"medium": 4.0},
+        "curves": ["linear", "step"],
+        "pairs_per_cell": {"train": 4, "test": 1},
+        "controls_per_kind": {"train": 1, "test": 1},
+        "max_pairs_per_shard": 6,
+    }
+    recipe.write_text(yaml.safe_dump(values))
+    built = pipeline.build(recipe, None, tmp_path / "vocalgrad", 2, lambda line: None)
+    assert [item.count for item in built.plan.shards if not item.controls] == [3, 3, 3, 1]
+    assert validate.check(built.out, dataset.heard_contrast) == []
+    assert len(rows_of(built.out, "id")) == 2 * 4 * (4 + 1)
+
+
+# -- leaks that no label should have ------------------------------------------------------------------------------------
+
+
+def silence_s(sound: Any, at_end: bool) -> float:
+    """Time before the first (or after the last) sample within 40 dB of the peak."""
+    loud = np.flatnonzero(np.abs(sound.samples) > np.max(np.abs(sound.samples)) * 10.0 ** (-40.0 / 20.0))
+    return float((len(sound.samples) - 1 - loud[-1] if at_end else loud[0]) / sound.sample_rate_hz)
+
+
+@pytest.mark.parametrize("kind", ["pulses", "voice_syllables", "syllables"])
+def test_silence_at_the_ends_does_not_tell_the_tempo(real: sources.Gathered, default_recipe: Any, kind: str) -> None:
+    """Rows of events begin and end in sound: lead-in less lead-out differs by under 4 ms between rising and falling."""
+    for number in range(6):
+        spec = real.syllables[7 * number] if kind == "syllables" else synthesis.drawn(kind, "test", number, 1)
+        source = sources.realise(spec, 16_000, real.corpora, default_recipe.speech)
+        ends = []
+        for sign in (1, -1):
+            sound = render.clip(pair_of("tempo", BY_NAME["tempo"].jnd.on(kind), spec, "linear"), source, sign)
+            ends.append(silence_s(sound, at_end=False) - silence_s(sound, at_end=True))
+        assert abs(ends[0] - ends[1]) < 0.004
+
+
 # -- resuming and refusing --------------------------------------------------------------------------------------------
 
 
@@ -273,7 +320,7 @@ def altered(smoke: Built, tmp_path: Path, change: Any, *, seal: bool = True) -> 
 
         manifest["shards"][0]["parquet_sha256"] = sha256_of(path)
         (out / "manifest.json").write_text(json.dumps(manifest))
-    return validate.check(out)
+    return validate.check(out, dataset.heard_contrast)
 
 
 def with_rows(change: Any) -> Any:
@@ -308,6 +355,22 @@ def _same_choices(rows: list[dict[str, Any]]) -> None:
     rows[0]["choices"] = ["increase", "increase"]
 
 
+def _swapped(rows: list[dict[str, Any]]) -> None:
+    by_pair: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_pair[row["pair_id"]].append(row)
+    for first, second in by_pair.values():
+        for key in ("bytes",):
+            first["audio"][key], second["audio"][key] = second["audio"][key], first["audio"][key]
+        first["audio_sha256"], second["audio_sha256"] = second["audio_sha256"], first["audio_sha256"]
+
+
+def _one_order(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        row["choices"] = ["increase", "decrease"]
+        row["answer_index"] = row["choices"].index(row["answer"])
+
+
 def _other_split(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         row["speaker_id"] = "one-voice"
@@ -320,6 +383,8 @@ def _other_split(rows: list[dict[str, Any]]) -> None:
         (with_rows(_truncate), "the audio's checksum isn't the row's"),
         (with_rows(_twice), "stands in 2 rows"),
         (with_rows(_not_among), "answer 'up', choices"),
+        (with_rows(_swapped), "measured again, the effect is"),
+        (with_rows(_one_order), "the choices stand in one order in"),
         (with_rows(_same_choices), "choices ['increase', 'increase']"),
         (with_rows(lambda rows: rows.pop()), "the manifest says 12"),
         (lambda table: table.append_column("extra", [list(range(len(table)))]), "columns differ: ['extra']"),
@@ -343,7 +408,7 @@ def test_missing_and_stray_files_are_found(smoke: Built, tmp_path: Path) -> None
     shutil.copytree(smoke.out, out)
     first = sorted(digests(out))[0]
     (out / "data" / f"{first}.parquet").rename(out / "data" / "stray.parquet")
-    faults = validate.check(out)
+    faults = validate.check(out, dataset.heard_contrast)
     assert f"data/{first}.parquet: listed in the manifest and not there" in faults
     assert "data/stray.parquet: there and not listed in the manifest" in faults
 
@@ -354,7 +419,7 @@ def test_a_local_path_in_the_card_is_found(smoke: Built, tmp_path: Path) -> None
     shutil.copytree(smoke.out, out)
     with (out / "README.md").open("a") as stream:
         stream.write("\nmade in /home/someone/data\n")
-    assert any("README.md: holds a local path" in fault for fault in validate.check(out))
+    assert any("README.md: holds a local path" in fault for fault in validate.check(out, dataset.heard_contrast))
 
 
 def test_one_speaker_in_two_splits_is_found(smoke: Built, tmp_path: Path) -> None:
@@ -364,7 +429,7 @@ def test_one_speaker_in_two_splits_is_found(smoke: Built, tmp_path: Path) -> Non
     for split in ("train", "test"):
         path = out / "data" / "pitch" / f"{split}-00000-of-00001.parquet"
         pq.write_table(with_rows(_other_split)(pq.read_table(path)), path)
-    assert any("speaker_id 'one-voice' is in test and train" in fault for fault in validate.check(out))
+    assert any("speaker_id 'one-voice' is in test and train" in fault for fault in validate.check(out, dataset.heard_contrast))
 
 
 # -- the same bytes, however it's built -------------------------------------------------------------------------------
@@ -418,4 +483,4 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: 
     again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "1")
     assert again.returncode == 0, again.stderr
     assert "shards are already there and whole" in again.stdout
-    assert validate.check(out) == []
+    assert validate.check(out, dataset.heard_contrast) == []

@@ -37,7 +37,7 @@ def hear(value: FloatArray, counted: np.ndarray | None = None) -> Heard:
 
 def heard(**changes: float) -> Heard:
     """A clear rise of 4 units, but for what is given."""
-    clear = Heard(contrast=4.0, trend=6.0, rank_correlation=0.9, block_tau=0.9, salience=5.0, valid=1.0, valid_third=1.0)
+    clear = Heard(contrast=4.0, trend=6.0, rank_correlation=0.9, block_tau=0.9, salience=5.0, counted=1.0, valid=1.0, valid_third=1.0)
     return replace(clear, **changes)
 
 
@@ -387,7 +387,7 @@ SPREAD = np.sqrt((8.0 - 16.0 / 42.0) / 6.0 * 3.0 / 4.0)
 def test_a_witness_agrees_in_sign(sign: int) -> None:
     """A witness that goes the planned way agrees, by however little and whatever it does on the sham."""
     for size in (6.0, 0.01):
-        assert label.judge_witness(contour(sign * size * LINE), contour(BLOCKS), sign, START_S, END_S) == (None, "agrees")
+        assert label.judge_witness(contour(sign * size * LINE), contour(BLOCKS), sign, START_S, END_S, Margins()) == (None, "agrees")
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -395,7 +395,7 @@ def test_a_witness_agrees_in_sign(sign: int) -> None:
 def test_a_witness_may_contradict_by_less_than_its_own_spread(share: float, verdict: str, sign: int) -> None:
     """The other way by less than what it moves on the sham by itself is undecided; by more, it contradicts."""
     against = contour(-sign * 1.5 * share * SPREAD * LINE)
-    reason, found = label.judge_witness(against, contour(BLOCKS), sign, START_S, END_S)
+    reason, found = label.judge_witness(against, contour(BLOCKS), sign, START_S, END_S, Margins())
     assert found == verdict
     assert reason is (Reason.WITNESS_CONTRADICTS if verdict == "contradicts" else None)
 
@@ -403,17 +403,18 @@ def test_a_witness_may_contradict_by_less_than_its_own_spread(share: float, verd
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_steady_witness_contradicts_by_anything(sign: int) -> None:
     """A witness that holds still on the sham and goes the other way on the clip contradicts."""
-    found = label.judge_witness(contour(-sign * 0.1 * LINE), contour(np.zeros(N)), sign, START_S, END_S)
+    found = label.judge_witness(contour(-sign * 0.1 * LINE), contour(np.zeros(N)), sign, START_S, END_S, Margins())
     assert found == (Reason.WITNESS_CONTRADICTS, "contradicts")
 
 
-def test_a_witness_without_a_value_is_undecided() -> None:
-    """No value on the clip, or too little on the sham to know its spread: undecided, never a contradiction."""
-    silent = contour(np.full(N, np.nan))
-    for clip in (EMPTY, silent):
-        assert label.judge_witness(clip, contour(BLOCKS), 1, START_S, END_S) == (None, "undecided")
+def test_a_witness_without_a_value_is_none() -> None:
+    """No value on the clip, under a fifth of a third's frames, or too little on the sham to know its spread: no witness at all."""
+    silent, patchy = contour(np.full(N, np.nan)), np.where(np.arange(N) % 10 == 0, LINE, np.nan)
+    nothing = (Reason.WITNESS_UNMEASURABLE, "unmeasurable")
+    for clip in (EMPTY, silent, contour(patchy)):
+        assert label.judge_witness(clip, contour(BLOCKS), 1, START_S, END_S, Margins()) == nothing
     for sham in (EMPTY, silent):
-        assert label.judge_witness(contour(-6.0 * LINE), sham, 1, START_S, END_S) == (None, "undecided")
+        assert label.judge_witness(contour(-6.0 * LINE), sham, 1, START_S, END_S, Margins()) == nothing
 
 
 # -- rule 5: leaks ----------------------------------------------------------------------------------------------------

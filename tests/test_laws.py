@@ -489,7 +489,7 @@ def test_pairs_are_accepted_and_hold_still_what_they_must(
 ) -> None:
     """On each kind of source of the default recipe a pair is soon accepted; what its clips hold stays within the margin."""
     part = next(part for part in default_recipe.dimensions if part.dimension == name)
-    margins = part.as_margins()
+    margins = part.as_margins("train")
     for source_rule in part.sources:
         real: sources.Gathered | None = request.getfixturevalue("real") if source_rule.kind in REAL else None
         tier = "medium" if reaches(part.spec, source_rule.kind, "medium", "linear") else "small"
@@ -720,10 +720,11 @@ def test_a_witness_that_hears_the_opposite_rejects(planted: Callable[..., Dimens
         fill.judge_pair(pair_on(dimension, source, 4.0), source, Margins())
 
 
-def test_a_witness_that_hears_nothing_is_undecided(planted: Callable[..., Dimension]) -> None:
-    """A witness without a value neither agrees nor rejects: the clip says `undecided`."""
+def test_a_witness_that_hears_nothing_rejects(planted: Callable[..., Dimension]) -> None:
+    """Without a second opinion there is no label."""
     dimension, source = planted("loudness", witness=lambda sound: meters.EMPTY), recording(noise_samples())
-    assert [clip.witness for clip in fill.judge_pair(pair_on(dimension, source, 4.0), source, Margins())] == ["undecided"] * 2
+    with pytest.raises(fill._Rejected, match="witness_unmeasurable"):
+        fill.judge_pair(pair_on(dimension, source, 4.0), source, Margins())
 
 
 # -- a measure can't see the plan -------------------------------------------------------------------------------------

@@ -824,17 +824,20 @@ def test_no_cut_holds_a_long_pause(real: Gathered, default_recipe: Recipe) -> No
 
 
 def test_a_source_is_at_the_reference_level_with_quiet_ends(real: Gathered, default_recipe: Recipe) -> None:
-    """Real or made: -28 LUFS over its audible windows, silent first and last sample, an active region inside the clip."""
+    """Real or made: -32 to -27 LUFS over its audible windows, not all alike, silent ends, an active region inside the clip."""
+    levels = []
     made = [synthesis.drawn(kind, "test", 0, 1) for kind in SYNTHETIC]
     for spec in (*real.speech[:8], *real.syllables[:8], *made):
         source = sources.realise(spec, RATE_HZ, real.corpora, default_recipe.speech)
         loudness = meters.momentary_loudness_lufs(source.sound)
         heard = loudness.value[loudness.valid]
         heard = heard[heard >= heard.max() - 20.0]
-        assert 10.0 * np.log10(np.mean(10.0 ** (heard / 10.0))) == pytest.approx(audio.REFERENCE_LUFS, abs=0.1)
+        levels.append(10.0 * np.log10(np.mean(10.0 ** (heard / 10.0))) - audio.REFERENCE_LUFS)
+        assert -4.1 <= levels[-1] <= 1.1
         assert np.max(np.abs(source.sound.samples[[0, -1]])) < 1e-3
         assert np.max(np.abs(source.sound.samples)) < 1.0
         assert 0.0 <= source.start_s < source.end_s <= source.sound.duration_s
+    assert np.ptp(levels) > 2.0
 
 
 def test_a_source_is_the_same_each_time(real: Gathered, default_recipe: Recipe) -> None:
@@ -851,9 +854,9 @@ def test_a_repeated_syllable_is_the_same_each_time_it_sounds(real: Gathered, def
         samples = sources.realise(spec, RATE_HZ, real.corpora, default_recipe.speech).sound.samples
         repeats = spec.parameters["repeats"]
         period = round(RATE_HZ / spec.parameters["rate_hz"])
-        assert len(samples) == repeats * period
-        inner = samples.reshape(repeats, period)[1:-1]
-        assert np.array_equal(inner, np.broadcast_to(inner[0], inner.shape))
+        assert (repeats - 1) * period < len(samples) < repeats * period
+        inner = samples[period : period * (repeats - 2)].reshape(repeats - 3, period)
+        np.testing.assert_allclose(inner, np.broadcast_to(inner[0], inner.shape), atol=1e-12)
         assert np.any(inner[0])
 
 
@@ -975,23 +978,24 @@ def test_noise_keeps_to_its_band_and_slope() -> None:
 
 @pytest.mark.parametrize("kind", ["pulses", "voice_syllables"])
 def test_rows_hold_whole_events_at_their_rate(kind: str) -> None:
-    """The duration is a whole number of intervals, and as many events sound as it holds."""
+    """The row begins and ends inside an event, and as many sound as it holds."""
     for number in range(6):
         parameters = synthesis.drawn(kind, "train", number, 1).parameters
         rate_hz = parameters["rate_hz"] if kind == "pulses" else parameters["syllable_rate_hz"]
-        events = parameters["duration_s"] * rate_hz
+        duty = parameters["duty"] if kind == "pulses" else voice.SYLLABLE_DUTY
+        events = parameters["duration_s"] * rate_hz + 1.0 - duty * (1.0 - 2.0 * voice.EVENT_EDGE)
         assert events == pytest.approx(round(events), abs=0.01)
         found = meters.event_times_s(voice.MAKERS[kind](parameters, RATE_HZ, {}))
         assert len(found) == round(events)
-        np.testing.assert_allclose(np.diff(found), 1.0 / rate_hz, rtol=0.1)
+        np.testing.assert_allclose(np.diff(found)[1:-1], 1.0 / rate_hz, rtol=0.1)
 
 
 GOLDEN = {
     "voice": "s0bd814e7be5e6f1",
-    "voice_syllables": "s6f51836df021496",
+    "voice_syllables": "sf26178bf52caf6f",
     "tone": "s7bca9afced5dd2d",
     "noise": "s8a5350076149170",
-    "pulses": "sdbff2305fd3c2d4",
+    "pulses": "s137cb15ac15451d",
 }
 """source_id of number 0 of `train` under seed 1, from numpy 2.4; they changed if synthesis or its random stream did."""
 

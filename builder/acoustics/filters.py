@@ -94,7 +94,7 @@ def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int
 
     What follows the sweep's own shape is undone in that shape, so that a step of level is undone by a step and not smeared
     over the meter's 400 ms; only the rest is undone by a smooth gain, taken from windows that are loud enough to be measured,
-    straight in between and held at the ends: it doesn't pump in pauses.
+    straight in between and held at the ends: it doesn't pump in pauses. At last the mean level is made that of the reference.
 
     Parameters
     ----------
@@ -116,7 +116,9 @@ def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int
         rest = _difference(loudness(reference), loudness(sound))
         sound = scaled_by_db(sound, _over_samples(rest, sound))
     level = meters.loudness_level_phon
-    return _undone_in_shape(sound, _difference(level(reference), level(sound)), shape, LEVEL_SHARE)
+    sound = _undone_in_shape(sound, _difference(level(reference), level(sound)), shape, LEVEL_SHARE)
+    overall = _difference(loudness(reference), loudness(sound))
+    return scaled_by_db(sound, float(np.mean(overall.value))) if overall.value.size else sound
 
 
 def _undone_in_shape(sound: Sound, change: Contour, shape: Shape, share: float) -> Sound:

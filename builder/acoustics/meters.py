@@ -3,8 +3,8 @@
 Every meter returns an empty contour for a sound that's shorter than its window, and `nan` frames where the property
 doesn't exist. Nothing here raises for a sound that is silent or short: "not measurable" is data.
 
-Sound pressure: a clip at -28 LUFS is taken to play at 65 dB SPL (conversational speech at 1 m, ISO 9921), so full scale
-of a sine's RMS lies at 93 dB SPL. This only matters for meters in sone, phon and acum.
+Sound pressure: a clip at -28 LUFS is taken to play at 65 dB SPL, about the level of conversation, so a mean square of 1 lies
+at 93 dB SPL. This only matters for meters in sone, phon and acum.
 
 References
 ----------
@@ -97,7 +97,7 @@ def _momentary_loudness_lufs(sound: Sound) -> Contour:
     loudness = -0.691 + _decibels((energy[start + width] - energy[start]) / width)
     loud = ndimage.maximum_filter1d(loudness, 2 * round(1.0 / MOMENTARY_HOP_S) + 1, mode="nearest")
     heard = (loudness >= -70.0) & (loudness >= loud - 20.0)
-    return Contour((start + width / 2) / sound.sample_rate_hz, np.where(heard, loudness, np.nan), heard)
+    return Contour((start + width / 2) / sound.sample_rate_hz, np.where(heard, loudness, np.nan))
 
 
 # -- spectrum -------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def spectral_tilt_db_per_octave(sound: Sound, low_hz: float = 200.0, high_hz: fl
     level_db = np.maximum(level_db, level_db.max(axis=0, initial=FLOOR_DB) - TILT_DEPTH_DB)
     slope = octave @ level_db[used] / np.sum(octave**2)
     heard = audible(frame_level_db(sound).value)
-    return Contour(time_s, np.where(heard, slope, np.nan), heard)
+    return Contour(time_s, np.where(heard, slope, np.nan))
 
 
 # -- ISO 532-1 and DIN 45692 ------------------------------------------------------------------------------------------
@@ -236,6 +236,9 @@ def _zwicker(sound: Sound) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 def loudness_level_phon(sound: Sound) -> Contour:
     """ISO 532-1 loudness level of the mean loudness in 400 ms windows each 100 ms, as momentary loudness is windowed.
+
+    By the method for stationary sounds on each frame's band levels. Spectral bands lack the skirts of the standard's filters,
+    so a pure tone reads up to 2.5 phon low; changes of level are right to 0.7 phon in 10.
 
     Returns
     -------
@@ -313,10 +316,11 @@ def _envelope_db(sound: Sound) -> Contour:
 def event_times_s(sound: Sound, dip_db: float = 3.0) -> FloatArray:
     """Times of events: peaks of the level envelope that stand `dip_db` above the dips on both sides.
 
-    The rule is de Jong & Wempe's (2009) for syllable nuclei, without the voicing check so that pulses count too: a
-    nucleus is a peak within 20 dB of the loudest within half a second, with a dip of at least `dip_db` before and after it.
-    Its time is the centre of the energy within 3 dB of the peak, which holds still where a flat top would make the
-    maximum jump. The envelope's slow course (a parabola) is taken out first, so that a drift of level moves no event.
+    After de Jong & Wempe (2009), who look for syllable nuclei; here with a dip on both sides, a local threshold and no voicing
+    check, so that pulses count too: a nucleus is a peak within 20 dB of the loudest within half a second, with a dip of at
+    least `dip_db` before and after it. Its time is the centre of the energy within 3 dB of the peak, which holds still where
+    a flat top would make the maximum jump. The envelope's slow course (a parabola) is taken out first, so that a drift of
+    level moves no event.
 
     Returns
     -------
@@ -376,21 +380,22 @@ def periodicity_rate_log(sound: Sound, window_s: float = 1.2, low_hz: float = 1.
         Empty for a sound under `window_s`.
     """
     envelope = envelope_db(sound)
-    width = round(window_s / ENVELOPE_HOP_S)
-    if envelope.value.size < width:
+    if envelope.value.size * ENVELOPE_HOP_S < window_s:
         return EMPTY
+    hop_s = float(envelope.time_s[1] - envelope.time_s[0])  # not quite 5 ms at rates that 1 kHz doesn't divide
+    width = round(window_s / hop_s)
     level = envelope.value - _slow_course(envelope)
     level = np.maximum(level, np.percentile(level, 95) - 30.0)
-    starts = np.arange(0, len(level) - width + 1, round(0.05 / ENVELOPE_HOP_S))
-    lags = np.arange(round(1.0 / high_hz / ENVELOPE_HOP_S), round(1.0 / low_hz / ENVELOPE_HOP_S) + 1)
+    starts = np.arange(0, len(level) - width + 1, round(0.05 / hop_s))
+    lags = np.arange(round(1.0 / high_hz / hop_s), round(1.0 / low_hz / hop_s) + 1)
     value = np.full(len(starts), np.nan)
     for i, start in enumerate(starts):
-        value[i] = _log_rate_of(level[start : start + width], lags)
-    return Contour((starts.astype(np.float64) + width / 2) * ENVELOPE_HOP_S, value)
+        value[i] = _log_rate_of(level[start : start + width], lags) - np.log(hop_s)
+    return Contour((starts.astype(np.float64) + width / 2) * hop_s, value)
 
 
 def _log_rate_of(level: FloatArray, lags: np.ndarray) -> float:
-    """ln of the rate at the first clear peak of the normalised autocorrelation; nan without one."""
+    """ln of the rate in cycles per frame at the first clear peak of the normalised autocorrelation; nan without one."""
     if np.std(level) < MIN_ENVELOPE_DEPTH_DB:
         return float("nan")
     centred = level - level.mean()
@@ -405,4 +410,4 @@ def _log_rate_of(level: FloatArray, lags: np.ndarray) -> float:
     left, middle, right = score[best - 1 : best + 2]
     bend = left - 2.0 * middle + right
     shift = 0.5 * (left - right) / bend if bend < 0 else 0.0
-    return float(-np.log((lags[best] + shift) * ENVELOPE_HOP_S))
+    return float(-np.log(lags[best] + shift))

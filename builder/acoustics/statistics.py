@@ -117,6 +117,13 @@ def valid_shares(contour: Contour, start_s: float, end_s: float) -> tuple[float,
     return (float(contour.valid[counted].mean()) if counted.any() else 0.0), min(shares)
 
 
+def counted_share(contour: Contour) -> float:
+    """Share of frames that are counted; 1 where all are, 0 for an empty contour."""
+    if contour.time_s.size == 0:
+        return 0.0
+    return 1.0 if contour.counted is None else float((contour.counted | contour.valid).mean())
+
+
 def drift_per_s(contour: Contour, start_s: float, end_s: float) -> float:
     """A contour's own trend, to be taken out before a sweep: the mean of the slopes by Theil-Sen and by thirds.
 

@@ -28,6 +28,10 @@ from builder.records import FloatArray, Sound
 Controls = Mapping[str, Callable[[FloatArray], FloatArray]]
 
 OVERSAMPLING = 4
+EVENT_EDGE = 0.15
+"""Share of an event that a row's ends cut off: a slow rise from silence would tell the rate there by how long it takes."""
+SYLLABLE_DUTY = 0.75
+"""Share of its interval that a synthetic syllable sounds."""
 
 VOWEL_FORMANTS_HZ: dict[str, dict[str, tuple[float, float, float]]] = {
     "man": {"i": (270, 2290, 3010), "e": (530, 1840, 2480), "ae": (660, 1720, 2410), "a": (730, 1090, 2440),
@@ -163,8 +167,25 @@ def _syllables(parameters: Mapping[str, Any], n_samples: int, sample_rate_hz: in
     duration_s = n_samples / sample_rate_hz
     clip_time_s, original_time_s = warp(controls.get("tempo"), duration_s)
     original = np.interp(np.arange(n_samples) / sample_rate_hz, clip_time_s, original_time_s)
-    phase = np.mod(original * float(rate_hz), 1.0)
-    return np.sin(np.pi * np.clip(phase / 0.75, 0.0, 1.0)) ** 1.5 + 1e-4
+    within = _within_event(original * float(rate_hz), SYLLABLE_DUTY)
+    envelope: FloatArray = np.sin(np.pi * within) ** 1.5 + 1e-4
+    return envelope
+
+
+def _within_event(intervals: FloatArray, duty: float) -> FloatArray:
+    """Where in its event, 0 to 1, each moment of a row lies; 1 in the silence after it.
+
+    Parameters
+    ----------
+    intervals
+        Time since the start of the row, in intervals between events. The row begins `EVENT_EDGE` into its first event.
+    """
+    return np.clip(np.mod(intervals + EVENT_EDGE * duty, 1.0) / duty, 0.0, 1.0)
+
+
+def row_duration_s(rate_hz: float, n_events: int, duty: float) -> float:
+    """Duration of a row of events that begins `EVENT_EDGE` into its first event and ends as much before its last one's end."""
+    return round((n_events - 1.0 + duty * (1.0 - 2.0 * EVENT_EDGE)) / rate_hz, 4)
 
 
 def tone(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls) -> Sound:
@@ -214,6 +235,8 @@ def noise(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
 def pulses(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls) -> Sound:
     """An isochronous row of short tone or noise bursts, each as long a share of its interval as the others.
 
+    A row begins with its first burst and ends with its last: silence at the ends would tell the rate there.
+
     Parameters
     ----------
     parameters
@@ -226,9 +249,8 @@ def pulses(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Control
     n_samples = round(float(parameters["duration_s"]) * sample_rate_hz)
     time_s = np.arange(n_samples) / sample_rate_hz
     clip_time_s, original_time_s = warp(controls.get("tempo"), n_samples / sample_rate_hz)
-    phase = np.mod(np.interp(time_s, clip_time_s, original_time_s) * float(parameters["rate_hz"]), 1.0)
-    inside = np.clip(phase / float(parameters["duty"]), 0.0, 1.0)
-    envelope = np.sin(np.pi * inside) ** 2
+    intervals = np.interp(time_s, clip_time_s, original_time_s) * float(parameters["rate_hz"])
+    envelope = np.sin(np.pi * _within_event(intervals, float(parameters["duty"]))) ** 2
     if parameters["carrier_hz"] is None:
         carrier = noise({"slope_db_per_octave": -3.0, "low_hz": 100.0, "high_hz": 7000.0, **parameters}, sample_rate_hz, {}).samples
     else:

@@ -26,7 +26,7 @@ from builder.records import Contour, Jnd, Reason, Sound, Source
 
 MIN_VOICED_S = 0.5
 MAX_SHIFT_SEMITONES = 9.0
-"""Overlap-add from a source's own F0 further than this sounds broken; 6 are the sweep's, the rest flattening's."""
+"""Limit of the 95th percentile of |shift| from a source's own F0: up to 6 semitones are the sweep's, the rest is flattening."""
 
 SWIFT_RATE_HZ = 16_000
 SWIFT_MIN_CONFIDENCE = 0.5
@@ -86,7 +86,7 @@ DIMENSION = Dimension(
         steady=0.25,
         running=1.0,
         source="Klatt (1973): 2 Hz on an F0 ramp; Gaudrain & Baskent (2018): 1.95 semitones between voices; 1 semitone on "
-        "running speech is a convention until listeners confirm it",
+        "running speech and 0.25 on steady sounds are conventions until listeners confirm them",
     ),
     max_span={"speech": 12.0, "voice": 12.0, "tone": 12.0},
     window_s=0.05,
