@@ -1,4 +1,4 @@
-"""Re-measures every clip of a built dataset from its FLAC bytes, and compares what is heard with the label.
+"""Re-measures every clip of a built dataset from its FLAC bytes, by meter and witness, and compares what is heard with the label.
 
     python tests/remeasure.py vocalgrad
 
@@ -36,13 +36,14 @@ class Found:
 def remeasure(root: Path) -> Found:
     """Decode and measure every clip below `root`."""
     found = Found(0, 0, [], 0, 0.0)
-    columns = ["id", "audio", "dimension", "direction", "active_start_s", "active_end_s", "effect"]
+    columns = ["id", "audio", "dimension", "direction", "active_start_s", "active_end_s", "effect", "witness"]
     for path in sorted(root.glob("data/*/*.parquet")):
         for row in pq.read_table(path, columns=columns).to_pylist():
             steps, rate = soundfile.read(io.BytesIO(row["audio"]["bytes"]), dtype="int16")
             found.clips += 1
             found.clipped_samples += int(np.sum((steps == 32767) | (steps == -32768)))
-            contour = measure.measure(Sound(steps / 32768.0, rate), BY_NAME[row["dimension"]])
+            sound, dimension = Sound(steps / 32768.0, rate), BY_NAME[row["dimension"]]
+            contour = measure.measure(sound, dimension)
             heard = label.hear(contour, row["active_start_s"], row["active_end_s"])
             found.largest_effect_error = max(found.largest_effect_error, abs(heard.contrast - row["effect"]))
             if row["direction"] is None:
@@ -50,6 +51,9 @@ def remeasure(root: Path) -> Found:
                 continue
             sign = 1 if row["direction"] == 0 else -1
             figures = (heard.contrast, heard.trend, heard.rank_correlation, heard.block_tau)
+            second = label.hear(measure.witness(sound, dimension), row["active_start_s"], row["active_end_s"]).contrast
+            if row["witness"] == "agrees" and not second * sign > 0:
+                found.contradictions.append(f"{row['id']} ({row['dimension']}): label {sign:+d}, the witness hears {second:+g}")
             if not all(figure * sign > 0 for figure in figures):
                 found.contradictions.append(f"{row['id']} ({row['dimension']}): label {sign:+d}, heard {figures}")
     return found

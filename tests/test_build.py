@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -461,12 +463,17 @@ def test_another_seed_gives_another_test_split(smoke: Built, tmp_path: Path) -> 
     assert not synthetic[0] & synthetic[1]
 
 
+def is_worker(pid: str) -> bool:
+    """Whether a process is (still) one of the build's workers."""
+    try:
+        return "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
+
+
 @pytest.mark.slow
 def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: Path) -> None:
     """One worker killed with signal 9: exit 1 with what to do; the same command again ends whole, with the same bytes."""
-    import signal
-    import time
-
     out = tmp_path / "vocalgrad"
     command = [sys.executable, "-m", "builder", "build", "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "2"]
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -474,7 +481,7 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: 
     while running.poll() is None and not list(reports.glob("*/*.json")):
         time.sleep(0.05)
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-    workers = [pid for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    workers = [pid for pid in children if is_worker(pid)]
     os.kill(int(workers[0]), signal.SIGKILL)
     _, errors = running.communicate()
     assert running.returncode == 1
@@ -483,4 +490,28 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: 
     again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "1")
     assert again.returncode == 0, again.stderr
     assert "shards are already there and whole" in again.stdout
+    assert validate.check(out, dataset.heard_contrast) == []
+
+
+@pytest.mark.slow
+def test_workers_end_with_their_parent_and_the_build_resumes(tmp_path: Path) -> None:
+    """The parent killed with signal 9: no worker is left to write beside the next build, which ends with a valid dataset."""
+    out = tmp_path / "vocalgrad"
+    command = [sys.executable, "-m", "builder", "build", "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "2"]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    reports = out.with_name("vocalgrad.partial") / "reports"
+    while running.poll() is None and not list(reports.glob("*/*.json")):
+        time.sleep(0.05)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    assert children
+    running.kill()
+    running.wait()
+    for _ in range(300):
+        alive = [pid for pid in children if is_worker(pid)]
+        if not alive:
+            break
+        time.sleep(0.1)
+    assert not alive
+    again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out))
+    assert again.returncode == 0, again.stderr
     assert validate.check(out, dataset.heard_contrast) == []
