@@ -110,13 +110,13 @@ def _sources(arguments: argparse.Namespace) -> int:
 
     checked = recipe.load(arguments.recipe, arguments.seed)
     gathered = sources.gather(checked, arguments.recipe.parent)
-    split_of = plan.assign_splits(gathered.speech, checked)
-    cuts = Counter(spec.speaker_id for spec in gathered.speech)
-    syllables = Counter(spec.speaker_id for spec in gathered.syllables)
-    print(f"{'speaker':<30}{'sex':<5}{'split':<12}{'cuts':>5}{'syllables':>11}")
+    split_of = plan.assign_splits(gathered.by_kind.get("speech", ()), checked)
+    counts = {kind: Counter(spec.speaker_id for spec in specs) for kind, specs in gathered.by_kind.items()}
+    print(f"{'speaker':<30}{'sex':<5}{'split':<12}" + "".join(f"{kind:>11}" for kind in counts))
     for speaker in sorted(split_of):
-        print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{split_of[speaker]:<12}{cuts[speaker]:>5}{syllables[speaker]:>11}")
-    print(f"{len(split_of)} speakers, {len(gathered.speech)} cuts, {len(gathered.syllables)} syllables")
+        columns = "".join(f"{count[speaker]:>11}" for count in counts.values())
+        print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{split_of[speaker]:<12}{columns}")
+    print(f"{len(split_of)} speakers, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
     print("refused: " + (", ".join(f"{reason} {n}" for reason, n in sorted(gathered.refused.items())) or "nothing"))
     for line in gathered.details:
         print(f"  {line}")
@@ -180,7 +180,7 @@ def _measure(arguments: argparse.Namespace) -> int:
         raise VocalgradError(f"{arguments.file}: {refusal}") from refusal
     if not np.all(np.isfinite(samples)):
         raise VocalgradError(f"{arguments.file}: {int(np.sum(~np.isfinite(samples)))} samples aren't finite numbers; nothing was measured")
-    sound = Sound(samples.mean(axis=1), rate)
+    sound = Sound(samples if samples.shape[1] == 2 else samples.mean(axis=1), rate)
     contours = measure.measure_all(sound)
     if arguments.json:
         values = {
@@ -251,7 +251,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     from builder import dataset, layout, validate
 
     n_rows = sum(item["n_rows"] for item in layout.read_manifest(arguments.dataset)["shards"])
-    faults = validate.check(arguments.dataset, dataset.heard_contrast)
+    faults = validate.check(arguments.dataset, dataset.heard_again)
     for fault in faults:
         print(fault)
     print(f"{arguments.dataset}: {n_rows} rows, {len(faults)} faults")

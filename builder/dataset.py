@@ -44,10 +44,19 @@ def row(root: Path, row_id: str) -> dict[str, Any]:
     return next(values for values in read_rows(root, shard_name) if values["id"] == name)
 
 
-def heard_contrast(sound: Sound, values: Mapping[str, Any]) -> float:
-    """What a published clip says now: contrast of its own dimension over its active region, from the sound alone."""
-    contour = measure.measure(sound, BY_NAME[values["dimension"]])
-    return label.hear(contour, values["active_start_s"], values["active_end_s"]).contrast
+def heard_again(sound: Sound, values: Mapping[str, Any]) -> dict[str, float]:
+    """What a published clip says now, from its samples alone, under the names of the row's columns.
+
+    Returns
+    -------
+    dict
+        `effect`, measured as the label was; for a label from parts, which samples alone don't hold, `witness_effect`.
+    """
+    dimension = BY_NAME[values["dimension"]]
+    start_s, end_s = values["active_start_s"], values["active_end_s"]
+    if dimension.basis == "parts":
+        return {"witness_effect": label.witness_contrast(measure.witness(sound, dimension), start_s, end_s)}
+    return {"effect": label.hear(measure.measure(sound, dimension), start_s, end_s).contrast}
 
 
 class Remaker:

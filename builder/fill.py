@@ -76,7 +76,7 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
     contour = measure.measure(sound, dimension)
     heard = label.hear(contour, start_s, end_s)
     failed = label.judge_heard(heard, sign * pair.planned_contrast, pair.jnd, margins)
-    basis = "heard" if failed is None else "difference"
+    basis = dimension.basis if failed is None else "difference"
     against = failed in (Reason.CONTRADICTED, Reason.UNMEASURABLE) or sign * heard.contrast <= 0.0
     if failed is not None and (against or basis not in margins.bases):
         raise _Rejected(failed.value, f"planned {sign * pair.planned_contrast:+.3f}, heard {heard.contrast:+.3f} {dimension.unit}")
@@ -89,12 +89,12 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
         raise _Rejected(unfit.value, f"gain {gain:.2f}, R-squared {r_squared:.2f}")
 
     leaks = _leaks(dimension, pair, sound, flat, to_sham_s, source, margins)
-    contradicts, verdict = label.judge_witness(
-        measure.witness(sound, dimension), measure.witness(flat, dimension), sign, start_s, end_s, margins
-    )
+    witnessed = measure.witness(sound, dimension)
+    contradicts, verdict = label.judge_witness(witnessed, measure.witness(flat, dimension), sign, start_s, end_s, margins)
     if contradicts is not None:
         raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}, the witness {verdict}")
-    return Clip(sound, sign, heard, contour, gain, r_squared, verdict, leaks, basis, start_s, end_s)
+    seen = label.witness_contrast(witnessed, start_s, end_s)
+    return Clip(sound, sign, heard, contour, gain, r_squared, verdict, seen, leaks, basis, start_s, end_s)
 
 
 def _to_sham(dimension: Dimension, log_rate: Any, duration_s: float) -> Callable[[Any], Any] | None:
@@ -141,7 +141,8 @@ def judge_control(pair: PairPlan, source: Source, margins: Margins) -> Clip:
     failed = label.judge_flat(heard, pair.jnd, margins)
     if failed is not None:
         raise _Rejected(failed.value, f"a control is heard to change by {heard.contrast:+.3f} {dimension.unit}")
-    return Clip(sound, 0, heard, contour, None, None, None, {}, "heard", source.start_s, source.end_s)
+    seen = label.witness_contrast(measure.witness(sound, dimension), source.start_s, source.end_s)
+    return Clip(sound, 0, heard, contour, None, None, None, seen, {}, dimension.basis, source.start_s, source.end_s)
 
 
 def judge_pair(pair: PairPlan, source: Source, margins: Margins) -> tuple[Clip, Clip]:

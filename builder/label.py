@@ -197,6 +197,12 @@ def judge_difference(change: Contour, planned_seen: FloatArray, margins: Margins
     return (None if fits else Reason.DIFFERENCE_UNFIT), gain, r_squared
 
 
+def witness_contrast(clip: Contour, start_s: float, end_s: float) -> float:
+    """What the independent measure hears from first to last third, in its own unit; `nan` where it has no value."""
+    heard = statistics.between(statistics.smooth(clip), start_s, end_s)
+    return round(statistics.thirds_contrast(heard, start_s, end_s), DIGITS)
+
+
 def judge_witness(clip: Contour, sham: Contour, sign: float, start_s: float, end_s: float, margins: Margins) -> tuple[Reason | None, str]:
     """Rule 4: does the independent measure, on the clip alone, agree?
 
@@ -209,8 +215,8 @@ def judge_witness(clip: Contour, sham: Contour, sign: float, start_s: float, end
         None and `agrees` or `undecided`; or `witness_contradicts` and `contradicts`; or `witness_unmeasurable` and
         `unmeasurable`.
     """
+    contrast = witness_contrast(clip, start_s, end_s)
     heard = statistics.between(statistics.smooth(clip), start_s, end_s)
-    contrast = round(statistics.thirds_contrast(heard, start_s, end_s), DIGITS)
     _, valid_third = statistics.valid_shares(heard, start_s, end_s)
     if not np.isfinite(contrast) or valid_third < margins.min_valid_third:
         return Reason.WITNESS_UNMEASURABLE, "unmeasurable"

@@ -61,6 +61,7 @@ def features(sample_rate_hz: int) -> Features:
             "difference_gain": number,
             "difference_r_squared": number,
             "witness": text,
+            "witness_effect": number,
             "leak_jnd": {dimension.name: number for dimension in DIMENSIONS},
             "contour_time_s": List(Value("float32")),
             "contour_value": List(Value("float32")),

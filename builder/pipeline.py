@@ -159,7 +159,7 @@ def load_plan(path: Path, seed: int | None) -> tuple[Plan, sources.Gathered]:
     """Recipe, sources and plan, before any sound is made."""
     checked = recipe.load(path, seed)
     gathered = sources.gather(checked, path.parent)
-    return plan.make(checked, {"speech": gathered.speech, "syllables": gathered.syllables}), gathered
+    return plan.make(checked, gathered.by_kind), gathered
 
 
 def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable[[str], None]) -> Built:
@@ -185,10 +185,9 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     _check_replaceable(out)
     say(f"recipe   {path}")
     planned, gathered = load_plan(path, seed)
-    say(
-        f"sources  {len(gathered.speech)} cuts and {len(gathered.syllables)} syllables of {len(planned.split_of)} real speakers; "
-        + (f"refused {_counts(gathered.refused)}" if gathered.refused else "nothing refused")
-    )
+    found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
+    refused = f"refused {_counts(gathered.refused)}" if gathered.refused else "nothing refused"
+    say(f"sources  {found}; {len(planned.split_of)} real speakers; {refused}")
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
     clips = f"{n_pairs} pairs and {n_controls} controls ({2 * n_pairs + n_controls} clips)"
@@ -198,7 +197,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
         _finish(planned, gathered, reports, partial)
         say("validate every clip is decoded and measured again")
-        faults = validate.check(partial, dataset.heard_contrast)
+        faults = validate.check(partial, dataset.heard_again)
         if faults:
             raise DatasetInvalid(f"{partial} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
         _swap(partial, out)

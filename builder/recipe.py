@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from builder.acoustics import curves
+from builder.acoustics import curves, voice
 from builder.dimensions import BY_NAME, Dimension
 from builder.errors import RecipeError
 from builder.records import Margins
@@ -23,8 +23,9 @@ from builder.strict_yaml import Strict, YamlFile, checked, nearest, one_of
 
 SPLITS = ("train", "validation", "test")
 SplitName = Literal["train", "validation", "test"]
-SourceKind = Literal["speech", "syllables", "voice", "voice_syllables", "tone", "noise", "pulses"]
-SPEECH_KINDS = ("speech", "syllables")
+SPEECH_KINDS = ("speech", "syllables", "vowels")
+KINDS = (*SPEECH_KINDS, *voice.MAKERS)
+SourceKind = Annotated[str, AfterValidator(lambda value: one_of(value, KINDS, "kind of source"))]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Counts = Mapping[SplitName, Annotated[int, Field(ge=0)]]
 AsTuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
@@ -114,7 +115,7 @@ class DimensionRecipe(Strict):
     controls_per_kind: Counts = Field(default_factory=dict)
     margins: MarginRule = MarginRule()
     isolation: IsolationRule = IsolationRule()
-    bases: Annotated[tuple[Literal["heard", "difference"], ...], AsTuple] = ("heard",)
+    bases: Annotated[tuple[Literal["heard", "parts", "difference"], ...], AsTuple] = ("heard", "parts")
     max_pairs_per_shard: Annotated[int, Field(ge=1)] = 500
 
     @field_validator("dimension")
@@ -136,8 +137,8 @@ class DimensionRecipe(Strict):
     @field_validator("bases")
     @classmethod
     def _known_bases(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if "heard" not in value:
-            raise ValueError("heard must be among the bases: add difference to it, for training splits")
+        if not {"heard", "parts"} <= set(value):
+            raise ValueError("heard and parts must be among the bases: add difference to them, for training splits")
         return _distinct(value, "basis")
 
     @field_validator("sources")
@@ -194,7 +195,7 @@ class DimensionRecipe(Strict):
         return sum(self.pairs(rule, split) * len(self.tiers_on(rule)) * len(self.curves) for rule in self.sources)
 
     def as_margins(self, split: str) -> Margins:
-        """The margins as the label stage takes them; the test split takes labels that are heard in the clip alone."""
+        """The margins as the label stage takes them; the test split takes no label that only the sham bears out."""
         rule = self.margins
         return Margins(
             min_contrast_jnd=rule.min_contrast_jnd,
@@ -207,7 +208,7 @@ class DimensionRecipe(Strict):
             min_r_squared=rule.min_r_squared,
             min_salience=rule.min_salience,
             max_leak_jnd=self.isolation.max_leak_jnd,
-            bases=("heard",) if split == "test" else self.bases,
+            bases=tuple(basis for basis in self.bases if basis != "difference") if split == "test" else self.bases,
         )
 
 

@@ -71,16 +71,34 @@ class Sound:
         float64, shape (n,) for mono or (n, 2) for stereo, full scale 1.
     sample_rate_hz
         Samples per second.
+    parts
+        What the sound was mixed from, by name, each of the shape of `samples`; they add up to it (to the rounding to 16 bit).
+        Only where we made the mix: a file that was read has none.
     """
 
     samples: FloatArray
     sample_rate_hz: int
+    parts: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
     _memo: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def duration_s(self) -> float:
         """Length in seconds."""
         return len(self.samples) / self.sample_rate_hz
+
+    @property
+    def channels(self) -> tuple[FloatArray, ...]:
+        """Samples of each channel, shape (n,)."""
+        return (self.samples,) if self.samples.ndim == 1 else tuple(self.samples.T)
+
+    @property
+    def mono(self) -> FloatArray:
+        """Mean of the channels, shape (n,)."""
+        return self.samples if self.samples.ndim == 1 else self.samples.mean(axis=1)
+
+    def each(self, change: Callable[[FloatArray], FloatArray]) -> Sound:
+        """The sound with a linear change made to its samples and to each of its parts alike."""
+        return Sound(change(self.samples), self.sample_rate_hz, {name: change(part) for name, part in self.parts.items()})
 
     def once(self, name: str, compute: Callable[[Sound], T]) -> T:
         """The result of `compute(self)`, computed at the first call and kept under `name`.
@@ -148,7 +166,7 @@ class SourceSpec:
     Parameters
     ----------
     kind
-        `speech`, `syllables`, `voice`, `tone`, `noise` or `pulses`.
+        `speech`, `syllables`, `vowels` (real), `voice`, `voice_syllables`, `tone`, `noise` or `pulses` (synthetic).
     source_id
         Opaque, stable identifier of the recording cut or synthesis.
     parameters
@@ -221,7 +239,8 @@ class Margins:
     max_leak_jnd
         Largest |contrast| of a held dimension against the sham, in J.
     bases
-        Which label bases are published: `heard`, `difference`.
+        Which label bases are published: `heard` (the clip alone), `parts` (exact, from what the clip was mixed from),
+        `difference` (heard against the sham only).
     max_control_jnd
         Largest |contrast| as heard of a control, in J.
     """
@@ -235,7 +254,7 @@ class Margins:
     min_r_squared: float = 0.7
     min_salience: float = 0.0
     max_leak_jnd: float = 0.8
-    bases: tuple[str, ...] = ("heard",)
+    bases: tuple[str, ...] = ("heard", "parts")
     max_control_jnd: float = 0.5
 
 

@@ -28,6 +28,7 @@ class Clip:
     gain: float | None
     r_squared: float | None
     witness: str | None
+    witness_contrast: float
     leaks: Mapping[str, float | None]
     basis: str
     start_s: float
@@ -53,8 +54,9 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
     content = audio.flac_bytes(clip.sound)
     checksum = hashlib.sha256(content).hexdigest()
     planned = as_json(pair, clip.sign)
-    choices = ["increase", "decrease"] if increase_first else ["decrease", "increase"]
-    answer = {1: "increase", -1: "decrease", 0: None}[clip.sign]
+    rise, fall = dimension.answers
+    choices = [rise, fall] if increase_first else [fall, rise]
+    answer = {1: rise, -1: fall, 0: None}[clip.sign]
     row_id = "vg" + digest(["clip", planned], 20)
     return {
         "id": row_id,
@@ -85,6 +87,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "difference_gain": clip.gain,
         "difference_r_squared": clip.r_squared,
         "witness": clip.witness,
+        "witness_effect": clip.witness_contrast if np.isfinite(clip.witness_contrast) else None,
         "leak_jnd": {other.name: clip.leaks.get(other.name) for other in DIMENSIONS},
         "contour_time_s": [round(float(time), 4) for time in clip.contour.time_s],
         "contour_value": [round(float(value), 4) if np.isfinite(value) else None for value in clip.contour.value],
@@ -99,7 +102,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
 
 def question(dimension: Dimension, choices: list[str]) -> str:
     """The question, with the choices in their order."""
-    return f"Does the {dimension.noun} of this sound {choices[0]} or {choices[1]} over time?"
+    return dimension.question.format(noun=dimension.noun, first=choices[0], second=choices[1])
 
 
 def from_json(planned: Mapping[str, Any]) -> tuple[PairPlan, int]:

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from builder import corpora as corpora_files
-from builder.acoustics import audio, filters, voice
+from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, file_digest, read_recording, survey
 from builder.errors import NotFound, Refused
 from builder.keys import digest, seed_of, spoken_key
 from builder.recipe import Recipe, SpeechRule
-from builder.records import FloatArray, Reason, Sound, Source, SourceSpec
-from builder.synthesis import syllable_parameters
+from builder.records import Reason, Sound, Source, SourceSpec
+from builder.synthesis import syllable_parameters, vowel_parameters
 
 SYLLABLE_FADE_S = 0.008
+ROW_FADE_S, STEADY_FADE_S = 0.01, 0.04
 LEVEL_ROVE_DB = (-4.0, 1.0)
 """Range of sources' levels about the reference level, even, drawn by the source's identifier."""
 
@@ -38,7 +39,7 @@ def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus]
     sample_rate_hz
         Working rate.
     corpora
-        By name; needed for `speech` and `syllables`.
+        By name; needed for real kinds.
     rule
         How recordings are read.
 
@@ -51,11 +52,11 @@ def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus]
     """
     seed = seed_of("resynthesis", spec.source_id) % 2**31
     if spec.kind in voice.MAKERS:
-        make = partial(_synthesised, spec, sample_rate_hz, _reference_gain(spec, sample_rate_hz))
-        sound = make({})
-        controls, synthesise = voice.CONTROLS[spec.kind], make
-        return Source(spec, sound, *audio.active_region_s(sound), seed, controls, synthesise)
+        make = partial(voice.MAKERS[spec.kind], spec.parameters, sample_rate_hz)
+        return _synthesised(spec, make, voice.CONTROLS[spec.kind], seed)
     stretch = _recorded(spec, sample_rate_hz, corpora, rule)
+    if spec.kind == "vowels":
+        return _synthesised(spec, partial(vowel.Vowel(stretch).sustained, spec.parameters), vowel.CONTROLS, seed)
     if spec.kind == "syllables":
         stretch = _repeated(stretch, spec.parameters)
     sound = audio.faded(_roved(audio.at_reference_level(stretch), spec))
@@ -71,20 +72,18 @@ def _roved(sound: Sound, spec: SourceSpec) -> Sound:
     return filters.scaled_by_db(sound, LEVEL_ROVE_DB[0] + share * (LEVEL_ROVE_DB[1] - LEVEL_ROVE_DB[0]))
 
 
-def _reference_gain(spec: SourceSpec, sample_rate_hz: int) -> float:
-    raw = audio.faded(voice.MAKERS[spec.kind](spec.parameters, sample_rate_hz, {}), _fade_s(spec))
+def _synthesised(spec: SourceSpec, make: Callable[[voice.Controls], Sound], controls: frozenset[str], seed: int) -> Source:
+    """A source that can be made again under controls, with one gain under all: a sweep's own effect on level isn't hidden."""
+    fade_s = ROW_FADE_S if spec.kind in ("pulses", "voice_syllables") else STEADY_FADE_S
+    raw = audio.faded(make({}), fade_s)
     level = _roved(audio.at_reference_level(raw), spec)
-    return float(np.max(np.abs(level.samples)) / np.max(np.abs(raw.samples)))
+    gain = float(np.max(np.abs(level.samples)) / np.max(np.abs(raw.samples)))
 
+    def synthesise(asked: voice.Controls) -> Sound:
+        return audio.faded(make(asked).each(lambda samples: samples * gain), fade_s)
 
-def _fade_s(spec: SourceSpec) -> float:
-    return 0.01 if spec.kind in ("pulses", "voice_syllables") else 0.04
-
-
-def _synthesised(spec: SourceSpec, sample_rate_hz: int, gain: float, controls: Mapping[str, Callable[[FloatArray], FloatArray]]) -> Sound:
-    """The same gain under every control: a sweep's own effect on level isn't hidden here."""
-    made = voice.MAKERS[spec.kind](spec.parameters, sample_rate_hz, controls)
-    return audio.faded(Sound(made.samples * gain, sample_rate_hz), _fade_s(spec))
+    sound = synthesise({})
+    return Source(spec, sound, *audio.active_region_s(sound), seed, controls, synthesise)
 
 
 def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> Sound:
@@ -142,8 +141,8 @@ class Gathered:
     ----------
     corpora
         By name.
-    speech, syllables
-        Sources, sorted by identifier.
+    by_kind
+        Kind -> sources, sorted by identifier.
     sex
         speaker_id -> f, m or None.
     refused
@@ -153,14 +152,13 @@ class Gathered:
     """
 
     corpora: Mapping[str, Corpus]
-    speech: tuple[SourceSpec, ...]
-    syllables: tuple[SourceSpec, ...]
+    by_kind: Mapping[str, tuple[SourceSpec, ...]]
     sex: Mapping[str, str | None]
     refused: Mapping[str, int]
     details: tuple[str, ...]
 
 
-NOTHING = Gathered({}, (), (), {}, {}, ())
+NOTHING = Gathered({}, {}, {}, {}, ())
 
 
 def gather(recipe: Recipe, folder: Path) -> Gathered:
@@ -182,13 +180,14 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
         return NOTHING
     corpus = corpora_files.load(folder / recipe.speech.corpus)
     found = survey(corpus, recipe.speech, recipe.sample_rate_hz)
-    speech = sorted((_speech_spec(corpus, cut) for cut in found.cuts), key=lambda spec: spec.source_id)
-    syllables = sorted(
-        (_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables),
-        key=lambda spec: spec.source_id,
-    )
+    real = {
+        "speech": [_speech_spec(corpus, cut) for cut in found.cuts],
+        "syllables": [_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables],
+        "vowels": [_vowel_spec(corpus, cut, low, high) for cut, low, high in found.syllables],
+    }
+    in_order = {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in real.items()}
     sex = {recording.speaker: recording.sex for recording in corpus.recordings}
-    return Gathered({corpus.name: corpus}, tuple(speech), tuple(syllables), sex, dict(found.refused), tuple(found.details))
+    return Gathered({corpus.name: corpus}, in_order, sex, dict(found.refused), tuple(found.details))
 
 
 def _where(corpus: Corpus, recording: Recording, start: int, end: int) -> dict[str, Any]:
@@ -215,13 +214,23 @@ def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
 
 
 def _syllable_spec(corpus: Corpus, cut: Cut, low: int, high: int, sample_rate_hz: int) -> SourceSpec:
-    recording = cut.recording
-    where = _where(corpus, recording, low, high)
-    source_id = "y" + digest([where, recording.speaker])[1:]
+    where = _where(corpus, cut.recording, low, high)
+    source_id = "y" + digest([where, cut.recording.speaker])[1:]
+    return _part_spec("syllables", source_id, {**where, **syllable_parameters(source_id, (high - low) / sample_rate_hz)}, cut.recording)
+
+
+def _vowel_spec(corpus: Corpus, cut: Cut, low: int, high: int) -> SourceSpec:
+    where = _where(corpus, cut.recording, low, high)
+    source_id = "v" + digest([where, cut.recording.speaker, "vowel"])[1:]
+    return _part_spec("vowels", source_id, {**where, **vowel_parameters(source_id)}, cut.recording)
+
+
+def _part_spec(kind: str, source_id: str, parameters: dict[str, Any], recording: Recording) -> SourceSpec:
+    """A source made of a part of a recording, too short to say anything."""
     return SourceSpec(
-        kind="syllables",
+        kind=kind,
         source_id=source_id,
-        parameters={**where, **syllable_parameters(source_id, (high - low) / sample_rate_hz)},
+        parameters=parameters,
         speaker_id=recording.speaker,
         language=recording.language,
         text=None,

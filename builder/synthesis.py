@@ -117,6 +117,18 @@ def drawn(kind: str, split: str, number: int, seed: int) -> SourceSpec:
     return SourceSpec(kind, source_id, parameters, speaker, None, None, SYNTHESIS_LICENCE, SYNTHESIS_ATTRIBUTION)
 
 
+def vowel_parameters(source_id: str) -> dict[str, Any]:
+    """How a real vowel is held: 2.5 to 4 s, with the movement that a held voice has."""
+    key = seed_of("vowels", source_id)
+    rng = np.random.default_rng(key)
+    return {
+        "duration_s": _pick(rng, 2.5, 4.0, 2),
+        "jitter": _pick(rng, 0.002, 0.006),
+        "drift_semitones": _pick(rng, 0.02, 0.05),
+        "seed": key % 2**32,
+    }
+
+
 def syllable_parameters(source_id: str, length_s: float) -> dict[str, Any]:
     """Rate and number of repetitions for a real syllable of a length: 2.4 to 5 per second, never overlapping."""
     rng = np.random.default_rng(seed_of("syllables", source_id))

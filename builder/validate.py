@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import soundfile
 
 from builder.acoustics import audio
+from builder.dimensions import BY_NAME
 from builder.errors import VocalgradError
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, read_manifest, split_of
 from builder.records import Sound
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
-    "speaker_id", "text", "duration_s", "active_start_s", "active_end_s", "span", "effect", "audio_sha256",
+    "speaker_id", "text", "duration_s", "active_start_s", "active_end_s", "span", "effect", "witness_effect", "audio_sha256",
 ]  # fmt: skip
 LABEL_WORDS = re.compile(r"(?<![a-z])(up|down|increas|decreas|ris(e|ing)|fall)", re.IGNORECASE)
 LOCAL_PATH = re.compile(rb"(?<![\w.~/-])(/home/|/root/|/tmp/|/Users/|[A-Za-z]:\\\\)")
@@ -27,18 +29,18 @@ GROUP_SLACK = 1.2
 EFFECT_TOLERANCE = 0.001
 """In the dimension's unit: what rounding may do on another machine."""
 
-HeardContrast = Callable[[Sound, Mapping[str, Any]], float]
+HeardAgain = Callable[[Sound, Mapping[str, Any]], Mapping[str, float]]
 
 
-def check(root: Path, heard_contrast: HeardContrast) -> list[str]:
+def check(root: Path, heard_again: HeardAgain) -> list[str]:
     """Every fault of a dataset folder, one line each; an empty list means it's valid.
 
     Parameters
     ----------
     root
         The folder with `manifest.json`, `README.md` and `data/`.
-    heard_contrast
-        (sound, row) -> the contrast that is heard in it, for comparison with the row's `effect`.
+    heard_again
+        (sound, row) -> what is measured in it now, by column, for comparison with the row's.
     """
     try:
         manifest = read_manifest(root)
@@ -54,7 +56,7 @@ def check(root: Path, heard_contrast: HeardContrast) -> list[str]:
     for item in manifest["shards"]:
         path = root / "data" / f"{item['shard']}.parquet"
         if path.is_file():
-            faults += _shard_faults(path, item, expected, manifest["recipe"]["sample_rate_hz"], rows, heard_contrast)
+            faults += _shard_faults(path, item, expected, manifest["recipe"]["sample_rate_hz"], rows, heard_again)
     if not rows:
         return [*faults, "no rows at all"]
     faults += list(_row_faults(rows))
@@ -66,7 +68,7 @@ def check(root: Path, heard_contrast: HeardContrast) -> list[str]:
 
 
 def _shard_faults(
-    path: Path, item: Mapping[str, Any], expected: Any, sample_rate_hz: int, rows: list[dict[str, Any]], heard_contrast: HeardContrast
+    path: Path, item: Mapping[str, Any], expected: Any, sample_rate_hz: int, rows: list[dict[str, Any]], heard_again: HeardAgain
 ) -> Iterator[str]:
     name = item["shard"]
     with path.open("rb") as stream:
@@ -86,7 +88,7 @@ def _shard_faults(
         split = split_of(name)
         for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
             for row in batch.to_pylist():
-                yield from _audio_faults(row, sample_rate_hz, heard_contrast)
+                yield from _audio_faults(row, sample_rate_hz, heard_again)
                 rows.append({**{key: row[key] for key in SMALL}, "split": split})
     except (OSError, ValueError) as error:
         yield f"{name}: can't be read: {error}"
@@ -95,7 +97,7 @@ def _shard_faults(
         yield f"{name}: {len(rows) - n_before} rows, the manifest says {item['n_rows']}"
 
 
-def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int, heard_contrast: HeardContrast) -> Iterator[str]:
+def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int, heard_again: HeardAgain) -> Iterator[str]:
     what = row["id"]
     content = row["audio"]["bytes"]
     if hashlib.sha256(content).hexdigest() != row["audio_sha256"]:
@@ -107,15 +109,17 @@ def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int, heard_contrast: H
     except (soundfile.LibsndfileError, RuntimeError) as error:
         yield f"{what}: the audio can't be decoded: {error}"
         return
-    if sound.sample_rate_hz != sample_rate_hz or sound.samples.ndim != 1:
+    if sound.sample_rate_hz != sample_rate_hz or len(sound.channels) != (2 if BY_NAME[row["dimension"]].stereo else 1):
         yield f"{what}: {sound.sample_rate_hz} Hz, shape {sound.samples.shape}"
     if abs(sound.duration_s - row["duration_s"]) > 1e-4:
         yield f"{what}: {sound.duration_s:.4f} s of audio, the row says {row['duration_s']:.4f}"
     if audio.peak_dbfs(sound) > audio.PEAK_LIMIT_DBFS + 0.01:
         yield f"{what}: peak {audio.peak_dbfs(sound):+.2f} dBFS"
-    contrast = heard_contrast(sound, row)
-    if not abs(contrast - row["effect"]) <= EFFECT_TOLERANCE:
-        yield f"{what}: measured again, the effect is {contrast:+.4f}, the row says {row['effect']:+.4f}"
+    for column, now in heard_again(sound, row).items():
+        published = float("nan") if row[column] is None else row[column]
+        same = abs(now - published) <= EFFECT_TOLERANCE or (np.isnan(now) and np.isnan(published))
+        if not same:
+            yield f"{what}: measured again, the {column.replace('_', ' ')} is {now:+.4f}, the row says {published:+.4f}"
 
 
 def _row_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -134,7 +138,7 @@ def _row_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
         elif row["choices"][row["answer_index"]] != row["answer"]:
             yield f"{what}: answer_index {row['answer_index']} isn't the answer"
         sign = {0: 1, 1: -1}.get(row["direction"], 0)
-        if (sign > 0) != (row["answer"] == "increase") or row["span"] * sign <= 0 or row["effect"] * sign <= 0:
+        if (sign > 0) != (row["answer"] == BY_NAME[row["dimension"]].answers[0]) or row["span"] * sign <= 0 or row["effect"] * sign <= 0:
             yield f"{what}: direction, answer, span and effect disagree"
         if LABEL_WORDS.search(what) or LABEL_WORDS.search(row["pair_id"]) or LABEL_WORDS.search(row["source_id"]):
             yield f"{what}: an identifier tells the label"

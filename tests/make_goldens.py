@@ -35,8 +35,8 @@ def pair_of(dimension: str, jnd: float, spec: SourceSpec, curve: str) -> PairPla
 
 def first_source(kind: str, gathered: sources.Gathered) -> list[SourceSpec]:
     """Candidates of a kind, always in the same order."""
-    if kind in ("speech", "syllables"):
-        return list(getattr(gathered, kind))
+    if kind in gathered.by_kind:
+        return list(gathered.by_kind[kind])
     return [synthesis.drawn(kind, "test", number, 1) for number in range(5)]
 
 

@@ -160,7 +160,7 @@ def test_a_steady_sound_comes_to_the_reference_level(gain_db: float, rate_hz: in
 
 def test_a_speech_source_comes_to_the_reference_level(real: Gathered) -> None:
     """The energy mean of its audible windows; by BS.1770's gating within 1 LU, whatever its pauses."""
-    for spec in real.speech[::20]:
+    for spec in real.by_kind["speech"][::20]:
         sound = audio.at_reference_level(Sound(10.0 * realise(spec, RATE_HZ, real.corpora, _rule()).sound.samples, RATE_HZ))
         loudness = meters.momentary_loudness_lufs(sound)
         heard = loudness.value[loudness.valid]
@@ -222,7 +222,7 @@ def test_the_active_region_is_where_the_sound_is(before_s: float, after_s: float
 
 def test_the_active_region_of_speech_holds_its_loud_frames(real: Gathered) -> None:
     """Every frame within 20 dB of the loud ones is inside, with padding around the cut or without."""
-    for spec in real.speech[::12]:
+    for spec in real.by_kind["speech"][::12]:
         clip = realise(spec, RATE_HZ, real.corpora, _rule()).sound
         for before_s in (0.0, 0.6):
             sound = padded(clip.samples, before_s, before_s) if before_s else clip

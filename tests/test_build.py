@@ -65,7 +65,7 @@ def run_build(folder: Path, *arguments: str, **environment: str) -> subprocess.C
 
 def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
     """Planned pairs are all published, tried = published + rejected in every cell, and the bytes validate."""
-    assert validate.check(smoke.out, dataset.heard_contrast) == []
+    assert validate.check(smoke.out, dataset.heard_again) == []
     cells = read_manifest(smoke.out)["cells"]
     assert sum(cell["published"] for cell in cells if cell["curve"] != "flat") == 72
     assert sum(cell["published"] for cell in cells if cell["curve"] == "flat") == 36
@@ -228,7 +228,7 @@ def test_a_dimension_in_several_shards_is_whole(tmp_path: Path) -> None:
     recipe.write_text(yaml.safe_dump(values))
     built = pipeline.build(recipe, None, tmp_path / "vocalgrad", 2, lambda line: None)
     assert [item.count for item in built.plan.shards if not item.controls] == [3, 3, 3, 1]
-    assert validate.check(built.out, dataset.heard_contrast) == []
+    assert validate.check(built.out, dataset.heard_again) == []
     assert len(rows_of(built.out, "id")) == 2 * 4 * (4 + 1)
 
 
@@ -245,7 +245,7 @@ def silence_s(sound: Any, at_end: bool) -> float:
 def test_silence_at_the_ends_does_not_tell_the_tempo(real: sources.Gathered, default_recipe: Any, kind: str) -> None:
     """Rows of events begin and end in sound: lead-in less lead-out differs by under 4 ms between rising and falling."""
     for number in range(6):
-        spec = real.syllables[7 * number] if kind == "syllables" else synthesis.drawn(kind, "test", number, 1)
+        spec = real.by_kind["syllables"][7 * number] if kind == "syllables" else synthesis.drawn(kind, "test", number, 1)
         source = sources.realise(spec, 16_000, real.corpora, default_recipe.speech)
         ends = []
         for sign in (1, -1):
@@ -322,7 +322,7 @@ def altered(smoke: Built, tmp_path: Path, change: Any, *, seal: bool = True) -> 
 
         manifest["shards"][0]["parquet_sha256"] = sha256_of(path)
         (out / "manifest.json").write_text(json.dumps(manifest))
-    return validate.check(out, dataset.heard_contrast)
+    return validate.check(out, dataset.heard_again)
 
 
 def with_rows(change: Any) -> Any:
@@ -410,7 +410,7 @@ def test_missing_and_stray_files_are_found(smoke: Built, tmp_path: Path) -> None
     shutil.copytree(smoke.out, out)
     first = sorted(digests(out))[0]
     (out / "data" / f"{first}.parquet").rename(out / "data" / "stray.parquet")
-    faults = validate.check(out, dataset.heard_contrast)
+    faults = validate.check(out, dataset.heard_again)
     assert f"data/{first}.parquet: listed in the manifest and not there" in faults
     assert "data/stray.parquet: there and not listed in the manifest" in faults
 
@@ -421,7 +421,7 @@ def test_a_local_path_in_the_card_is_found(smoke: Built, tmp_path: Path) -> None
     shutil.copytree(smoke.out, out)
     with (out / "README.md").open("a") as stream:
         stream.write("\nmade in /home/someone/data\n")
-    assert any("README.md: holds a local path" in fault for fault in validate.check(out, dataset.heard_contrast))
+    assert any("README.md: holds a local path" in fault for fault in validate.check(out, dataset.heard_again))
 
 
 def test_one_speaker_in_two_splits_is_found(smoke: Built, tmp_path: Path) -> None:
@@ -431,7 +431,7 @@ def test_one_speaker_in_two_splits_is_found(smoke: Built, tmp_path: Path) -> Non
     for split in ("train", "test"):
         path = out / "data" / "pitch" / f"{split}-00000-of-00001.parquet"
         pq.write_table(with_rows(_other_split)(pq.read_table(path)), path)
-    assert any("speaker_id 'one-voice' is in test and train" in fault for fault in validate.check(out, dataset.heard_contrast))
+    assert any("speaker_id 'one-voice' is in test and train" in fault for fault in validate.check(out, dataset.heard_again))
 
 
 # -- the same bytes, however it's built -------------------------------------------------------------------------------
@@ -490,7 +490,7 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: 
     again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "1")
     assert again.returncode == 0, again.stderr
     assert "shards are already there and whole" in again.stdout
-    assert validate.check(out, dataset.heard_contrast) == []
+    assert validate.check(out, dataset.heard_again) == []
 
 
 @pytest.mark.slow
@@ -514,4 +514,4 @@ def test_workers_end_with_their_parent_and_the_build_resumes(tmp_path: Path) -> 
     assert not alive
     again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out))
     assert again.returncode == 0, again.stderr
-    assert validate.check(out, dataset.heard_contrast) == []
+    assert validate.check(out, dataset.heard_again) == []

@@ -33,7 +33,7 @@ TIERS = {"quarter": 1.0, "half": 2.0, "medium": 4.0, "small": 2.0, "easy": 8.0}
 """In J. The laws take medium, or small where a carrier can't span that; monotony also takes its half and its quarter."""
 
 CASES = [(dimension, kind) for dimension in DIMENSIONS for kind in dimension.max_span]
-REAL = ("speech", "syllables")
+REAL = recipe.SPEECH_KINDS
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def candidates(
         index=0,
         count=1,
         wanted=(),
-        pool={} if real is None else {"speech": real.speech, "syllables": real.syllables},
+        pool={} if real is None else real.by_kind,
         spans={(tier, curve, kind): (round(span, 6), round(TIERS[tier] * jnd, 6), round(jnd, 6))},
         movement={kind: movement},
         margins=Margins(),
@@ -775,7 +775,7 @@ def test_sound_and_contour_carry_no_plan() -> None:
     for record in (Sound, Contour):
         inside = set().union(*(parts_of(hint) for hint in typing.get_type_hints(record).values()))
         assert not OF_THE_PLAN & inside
-    assert [name for name in Sound.__dataclass_fields__ if name != "_memo"] == ["samples", "sample_rate_hz"]
+    assert [name for name in Sound.__dataclass_fields__ if name != "_memo"] == ["samples", "sample_rate_hz", "parts"]
 
 
 def test_the_witness_is_another_method(case: Case) -> None:

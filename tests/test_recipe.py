@@ -311,7 +311,7 @@ def test_no_pairs_at_all_is_no_recipe(folder: Path) -> None:
         (PITCH + "  - {kind: voice, movement: 0.5}\n", "sources: kind of source 'voice' is listed twice"),
         (PITCH + "curves: [linear, step, linear]\n", "curves: curve 'linear' is listed twice"),
         (PITCH.replace("{kind: voice}", "{kind: voice, tiers: [hard, easy, hard]}"), "twice"),
-        (PITCH + "bases: [heard, heard]\n", "twice"),
+        (PITCH + "bases: [heard, parts, heard]\n", "twice"),
         (RELEASE + "kinds: [voice, voice]\n", "twice"),
     ],
 )
@@ -575,7 +575,7 @@ def other_value(values: Any, at: tuple[Any, ...]) -> dict[str, Any]:
         changed["splits"][last]["share"] -= 0.05
         inner["share"] += 0.05
     elif name == "bases":
-        changed["bases"] = ["heard"] if len(values["bases"]) > 1 else ["heard", "difference"]
+        changed["bases"] = ["heard", "parts"] if len(values["bases"]) > 2 else ["heard", "parts", "difference"]
     elif name in ("curves", "tiers") and isinstance(at[-1], int):
         inner.pop(at[-1])
     elif name == "kinds" or name == "kind":

@@ -294,7 +294,12 @@ def test_bad_members_are_counted_and_the_rest_is_used(tmp_path: Path, voices: di
     }
     assert {name for name, lines in told.items() if len(lines) != 1 or not lines[0]} == set()
     assert Counter(found.refused) == Counter(wanted.values())
-    assert {spec.parameters["member"] for spec in found.speech} == {"good.wav", "un nom con ñ.wav", "日本語/声.flac", "stereo.wav"}
+    assert {spec.parameters["member"] for spec in found.by_kind["speech"]} == {
+        "good.wav",
+        "un nom con ñ.wav",
+        "日本語/声.flac",
+        "stereo.wav",
+    }
 
 
 def test_each_good_source_can_be_made_into_sound(tmp_path: Path, voices: dict[str, FloatArray], default_recipe: Recipe) -> None:
@@ -302,8 +307,8 @@ def test_each_good_source_can_be_made_into_sound(tmp_path: Path, voices: dict[st
     files = {"un nom con ñ.wav": voices["awb"], "日本語/声.flac": voices["slt"]}
     path = folder_corpus(tmp_path, files, [row(name, name, text="¿Qué? 日本語") for name in files])
     found = sources.gather(with_corpus(default_recipe), path.parent)
-    assert {spec.text for spec in found.speech} == {"¿Qué? 日本語"}
-    for spec in (*found.speech, *found.syllables):
+    assert {spec.text for spec in found.by_kind["speech"]} == {"¿Qué? 日本語"}
+    for spec in (*found.by_kind["speech"], *found.by_kind["syllables"]):
         made = sources.realise(spec, RATE_HZ, found.corpora, default_recipe.speech)
         assert np.all(np.isfinite(made.sound.samples))
         assert 0.0 <= made.start_s < made.end_s <= made.sound.duration_s
@@ -313,7 +318,7 @@ def test_a_recording_that_went_away_is_refused_not_fatal(tmp_path: Path, voices:
     """A file deleted or shortened after it was surveyed has a reason when its source is made."""
     path = folder_corpus(tmp_path, {"a.wav": voices["awb"], "b.wav": voices["slt"]}, [row("a.wav", "a"), row("b.wav", "b")])
     found = sources.gather(with_corpus(default_recipe), path.parent)
-    first = {spec.speaker_id: spec for spec in found.speech}
+    first = {spec.speaker_id: spec for spec in found.by_kind["speech"]}
     (tmp_path / "audio" / "a.wav").unlink()
     with pytest.raises(Refused, match=r"^unreadable: no such file$"):
         sources.realise(first["a"], RATE_HZ, found.corpora, default_recipe.speech)
@@ -330,8 +335,8 @@ def test_changed_audio_changes_the_plan(tmp_path: Path, voices: dict[str, FloatA
         (tmp_path / place).mkdir()
         path = folder_corpus(tmp_path / place, {"a.wav": sign * voices["awb"]}, [row("a.wav", "a")])
         found = sources.gather(checked, path.parent)
-        assert found.speech
-        digests.append(plan.make(checked, {"speech": found.speech, "syllables": found.syllables}).digest)
+        assert found.by_kind["speech"]
+        digests.append(plan.make(checked, {"speech": found.by_kind["speech"], "syllables": found.by_kind["syllables"]}).digest)
     assert digests[0] != digests[1]
 
 
@@ -365,11 +370,11 @@ def test_an_archive_is_its_folder(
     monkeypatch.setenv("VOCALGRAD_CACHE", str(tmp_path / "cache"))
     shutil.rmtree(tmp_path / "audio")
     in_archive = sources.gather(with_corpus(default_recipe), path.parent)
-    assert in_archive.speech == in_folder.speech
-    assert in_archive.syllables == in_folder.syllables
-    assert len(in_archive.speech) >= 2
+    assert in_archive.by_kind["speech"] == in_folder.by_kind["speech"]
+    assert in_archive.by_kind["syllables"] == in_folder.by_kind["syllables"]
+    assert len(in_archive.by_kind["speech"]) >= 2
     again = sources.gather(with_corpus(default_recipe), path.parent)
-    assert again.speech == in_archive.speech
+    assert again.by_kind["speech"] == in_archive.by_kind["speech"]
 
 
 def test_a_changed_archive_is_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -715,8 +720,8 @@ def test_sources_depend_on_neither_place_nor_order(tmp_path: Path, voices: dict[
         mixed = random.Random(number).sample(rows, len(rows))
         shuffled = dict(random.Random(number + 9).sample(list(files.items()), len(files)))
         found = sources.gather(with_corpus(default_recipe), folder_corpus(folder, shuffled, mixed).parent)
-        gathered.append((found.speech, found.syllables, found.refused, found.details))
-        assert str(tmp_path) not in repr((found.speech, found.syllables))
+        gathered.append((found.by_kind["speech"], found.by_kind["syllables"], found.refused, found.details))
+        assert str(tmp_path) not in repr((found.by_kind["speech"], found.by_kind["syllables"]))
     assert gathered[0] == gathered[1] == gathered[2]
     assert len(gathered[0][0]) >= 4
 
@@ -731,12 +736,17 @@ def test_embedded_sources_do_not_depend_on_cache_or_global_state(
     random.seed(7)
     np.random.seed(7)
     again = sources.gather(default_recipe, RECIPES)
-    assert (again.speech, again.syllables, again.refused, again.details) == (real.speech, real.syllables, real.refused, real.details)
+    assert (again.by_kind["speech"], again.by_kind["syllables"], again.refused, again.details) == (
+        real.by_kind["speech"],
+        real.by_kind["syllables"],
+        real.refused,
+        real.details,
+    )
 
 
 def test_identifiers_are_distinct_and_opaque(real: Gathered) -> None:
     """No two sources share an identifier, and none tells speaker or file."""
-    ids = [spec.source_id for spec in (*real.speech, *real.syllables)]
+    ids = [spec.source_id for spec in (*real.by_kind["speech"], *real.by_kind["syllables"])]
     assert len(set(ids)) == len(ids)
     assert all(len(name) == 16 and name[0] in "ry" and set(name[1:]) <= set("0123456789abcdef") for name in ids)
 
@@ -753,7 +763,7 @@ def samples_of(real: Gathered, spec: SourceSpec, rule: SpeechRule) -> FloatArray
 
 def test_cuts_have_the_allowed_length(real: Gathered, default_recipe: Recipe) -> None:
     """Never shorter than `min_s`, never longer than `max_s`."""
-    lengths = [(spec.parameters["end"] - spec.parameters["start"]) / RATE_HZ for spec in real.speech]
+    lengths = [(spec.parameters["end"] - spec.parameters["start"]) / RATE_HZ for spec in real.by_kind["speech"]]
     assert min(lengths) >= default_recipe.speech.min_s
     assert max(lengths) <= default_recipe.speech.max_s
 
@@ -777,7 +787,7 @@ def test_cuts_near_the_limits_keep_them(tmp_path: Path, kind: str) -> None:
 
 def test_cuts_never_share_sound(real: Gathered) -> None:
     """Within a recording no sample belongs to two cuts, whoever speaks; syllables don't share any either."""
-    for specs in (real.speech, real.syllables):
+    for specs in (real.by_kind["speech"], real.by_kind["syllables"]):
         by_member: dict[str, list[tuple[int, int]]] = {}
         for spec in specs:
             by_member.setdefault(spec.parameters["member"], []).append((spec.parameters["start"], spec.parameters["end"]))
@@ -791,7 +801,7 @@ def test_cuts_stay_inside_their_segments(real: Gathered) -> None:
     """Where a corpus says which stretches may be used, no cut or syllable leaves them."""
     segments = {(item.member, item.speaker): item.segments_s for item in real.corpora["embedded"].recordings}
     tried = 0
-    for spec in (*real.speech, *real.syllables):
+    for spec in (*real.by_kind["speech"], *real.by_kind["syllables"]):
         allowed = segments[spec.parameters["member"], spec.speaker_id]
         if allowed:
             tried += 1
@@ -803,7 +813,7 @@ def test_cuts_stay_inside_their_segments(real: Gathered) -> None:
 def test_cuts_begin_and_end_in_speech(real: Gathered, default_recipe: Recipe) -> None:
     """The first and last 50 ms aren't silence: within 35 dB of the loud frames, so that no lead-in tells anything."""
     width = round(0.05 * RATE_HZ)
-    for spec in real.speech:
+    for spec in real.by_kind["speech"]:
         samples = samples_of(real, spec, default_recipe.speech)
         frames = samples[: len(samples) // width * width].reshape(-1, width)
         level_db = 10.0 * np.log10(np.mean(frames**2, axis=1) + 1e-12)
@@ -813,7 +823,7 @@ def test_cuts_begin_and_end_in_speech(real: Gathered, default_recipe: Recipe) ->
 
 def test_no_cut_holds_a_long_pause(real: Gathered, default_recipe: Recipe) -> None:
     """Speech is cut at pauses: inside a cut none is longer than `max_pause_s` (and a window's blur)."""
-    for spec in real.speech:
+    for spec in real.by_kind["speech"]:
         level = meters.frame_level_db(Sound(samples_of(real, spec, default_recipe.speech), RATE_HZ))
         quiet = level.value < np.percentile(level.value, 95) - 45.0
         runs = [len(run) for run in "".join("q" if frame else " " for frame in quiet).split()]
@@ -827,7 +837,7 @@ def test_a_source_is_at_the_reference_level_with_quiet_ends(real: Gathered, defa
     """Real or made: -32 to -27 LUFS over its audible windows, not all alike, silent ends, an active region inside the clip."""
     levels = []
     made = [synthesis.drawn(kind, "test", 0, 1) for kind in SYNTHETIC]
-    for spec in (*real.speech[:8], *real.syllables[:8], *made):
+    for spec in (*real.by_kind["speech"][:8], *real.by_kind["syllables"][:8], *made):
         source = sources.realise(spec, RATE_HZ, real.corpora, default_recipe.speech)
         loudness = meters.momentary_loudness_lufs(source.sound)
         heard = loudness.value[loudness.valid]
@@ -842,7 +852,7 @@ def test_a_source_is_at_the_reference_level_with_quiet_ends(real: Gathered, defa
 
 def test_a_source_is_the_same_each_time(real: Gathered, default_recipe: Recipe) -> None:
     """The same samples and the same resynthesis seed, to the bit."""
-    for spec in (real.speech[0], real.syllables[0], *(synthesis.drawn(kind, "train", 3, 2) for kind in SYNTHETIC)):
+    for spec in (real.by_kind["speech"][0], real.by_kind["syllables"][0], *(synthesis.drawn(kind, "train", 3, 2) for kind in SYNTHETIC)):
         first, second = (sources.realise(spec, RATE_HZ, real.corpora, default_recipe.speech) for _ in range(2))
         np.testing.assert_array_equal(first.sound.samples, second.sound.samples)
         assert (first.seed, first.start_s, first.end_s) == (second.seed, second.start_s, second.end_s)
@@ -850,7 +860,7 @@ def test_a_source_is_the_same_each_time(real: Gathered, default_recipe: Recipe) 
 
 def test_a_repeated_syllable_is_the_same_each_time_it_sounds(real: Gathered, default_recipe: Recipe) -> None:
     """A row of equal periods, each the same samples: the carrier of tempo holds still by itself."""
-    for spec in real.syllables[::10]:
+    for spec in real.by_kind["syllables"][::10]:
         samples = sources.realise(spec, RATE_HZ, real.corpora, default_recipe.speech).sound.samples
         repeats = spec.parameters["repeats"]
         period = round(RATE_HZ / spec.parameters["rate_hz"])

@@ -162,7 +162,7 @@ def peak_dbfs(sound: Sound) -> float:
 
 
 def rounded_to_pcm16(sound: Sound) -> Sound:
-    """The sound as 16-bit PCM holds it, as float64 again.
+    """The sound as 16-bit PCM holds it, as float64 again; its parts, of which the rounding is no part, stay as they are.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def rounded_to_pcm16(sound: Sound) -> Sound:
     steps = np.rint(sound.samples * PCM16_SCALE)
     if steps.size and (steps.max() > PCM16_SCALE - 1 or steps.min() < -PCM16_SCALE):
         raise ValueError(f"peak {peak_dbfs(sound):+.2f} dBFS is beyond full scale; scale the sound by plan, not by clipping")
-    return Sound(steps / PCM16_SCALE, sound.sample_rate_hz)
+    return Sound(steps / PCM16_SCALE, sound.sample_rate_hz, sound.parts)
 
 
 def flac_bytes(sound: Sound) -> bytes:

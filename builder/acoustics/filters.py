@@ -26,14 +26,15 @@ TILT_LOW_HZ = 100.0
 
 
 def scaled_by_db(sound: Sound, gain_db: FloatArray | float) -> Sound:
-    """A sound times a gain.
+    """A sound times a gain, its parts along with it.
 
     Parameters
     ----------
     gain_db
         One value, or float64, shape (n_samples,).
     """
-    return Sound(sound.samples * 10.0 ** (np.asarray(gain_db) / 20.0), sound.sample_rate_hz)
+    gain = 10.0 ** (np.asarray(gain_db, dtype=np.float64) / 20.0)
+    return sound.each(lambda samples: samples * (gain[:, None] if gain.ndim and samples.ndim == 2 else gain))
 
 
 def filtered(sound: Sound, gain_db: Callable[[FloatArray, FloatArray], FloatArray]) -> Sound:

@@ -1,4 +1,4 @@
-"""Meters: samples to contours, on the sound alone.
+"""Meters: samples to contours, on the sound alone. Of stereo, powers are summed over channels; F0 and events are the mean's.
 
 Every meter returns an empty contour for a sound that's shorter than its window, and `nan` frames where the property
 doesn't exist. Nothing here raises for a sound that is silent or short: "not measurable" is data.
@@ -68,15 +68,15 @@ def _k_filters(sample_rate_hz: int) -> tuple[pyloudnorm.IIRfilter, ...]:
 
 
 def k_weighted(sound: Sound) -> FloatArray:
-    """The samples of a mono sound behind BS.1770's K-filter; float64, shape (n,)."""
-    samples = sound.samples
+    """The samples behind BS.1770's K-filter, channel by channel; float64, shape (n_channels, n)."""
+    samples = np.array(sound.channels)
     for stage in _k_filters(sound.sample_rate_hz):
         samples = stage.apply_filter(samples)
     return samples
 
 
 def momentary_loudness_lufs(sound: Sound) -> Contour:
-    """BS.1770 momentary loudness: mean square of the K-weighted samples in 400 ms windows each 100 ms.
+    """BS.1770 momentary loudness: mean square of the K-weighted samples in 400 ms windows each 100 ms, summed over channels.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def _momentary_loudness_lufs(sound: Sound) -> Contour:
     hop = round(MOMENTARY_HOP_S * sound.sample_rate_hz)
     if len(sound.samples) < width:
         return EMPTY
-    energy = np.concatenate([[0.0], np.cumsum(k_weighted(sound) ** 2)])
+    energy = np.concatenate([[0.0], np.cumsum(np.sum(k_weighted(sound) ** 2, axis=0))])
     start = np.arange(0, len(sound.samples) - width + 1, hop)
     loudness = -0.691 + _decibels((energy[start + width] - energy[start]) / width)
     loud = ndimage.maximum_filter1d(loudness, 2 * round(1.0 / MOMENTARY_HOP_S) + 1, mode="nearest")
@@ -119,7 +119,7 @@ def _third_octave_weights(n_bins: int, sample_rate_hz: int) -> FloatArray:
 
 
 def spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
-    """Power spectrum in Hann windows of 64 ms each 10 ms.
+    """Power spectrum in Hann windows of 64 ms each 10 ms, summed over channels.
 
     Returns
     -------
@@ -137,8 +137,10 @@ def _spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
     if len(sound.samples) < width:
         return np.zeros(0), np.zeros((width // 2 + 1, 0))
     window = np.hanning(width + 1)[:-1]
-    frames = np.lib.stride_tricks.sliding_window_view(sound.samples, width)[::hop] * window
-    power = np.abs(scipy_fft.rfft(frames, axis=1).T) ** 2 * (2.0 / (width * np.sum(window**2)))
+    power = np.zeros((width // 2 + 1, (len(sound.samples) - width) // hop + 1))
+    for channel in sound.channels:
+        frames = np.lib.stride_tricks.sliding_window_view(channel, width)[::hop] * window
+        power += np.abs(scipy_fft.rfft(frames, axis=1).T) ** 2 * (2.0 / (width * np.sum(window**2)))
     time_s = (np.arange(power.shape[1]) * hop + width / 2) / sound.sample_rate_hz
     return time_s, power
 
@@ -305,7 +307,7 @@ def _envelope_db(sound: Sound) -> Contour:
     rate = sound.sample_rate_hz
     if len(sound.samples) < round(0.1 * rate):
         return EMPTY
-    high_passed = signal.sosfiltfilt(signal.butter(2, 100.0, "highpass", fs=rate, output="sos"), sound.samples)
+    high_passed = signal.sosfiltfilt(signal.butter(2, 100.0, "highpass", fs=rate, output="sos"), sound.mono)
     fine = max(round(0.001 * rate), 1)
     power = (high_passed[: len(high_passed) // fine * fine] ** 2).reshape(-1, fine).mean(axis=1)
     per_hop = round(ENVELOPE_HOP_S * rate / fine)

@@ -33,7 +33,7 @@ SHORTEST_S = 3.0 / PITCH_FLOOR_HZ + 2.0 * PITCH_STEP_S
 
 
 def _praat(sound: Sound) -> parselmouth.Sound:
-    return parselmouth.Sound(sound.samples, sampling_frequency=sound.sample_rate_hz)
+    return parselmouth.Sound(sound.mono, sampling_frequency=sound.sample_rate_hz)
 
 
 def _autocorrelation_hz(sound: Sound, floor_hz: float, ceiling_hz: float) -> Contour:
@@ -86,6 +86,20 @@ def f0_autocorrelation_hz(sound: Sound) -> Contour:
     if sound.duration_s < SHORTEST_S:
         return Contour(np.zeros(0), np.zeros(0))
     return _autocorrelation_hz(sound, *f0_range_hz(sound))
+
+
+def pitch_marks_s(sound: Sound) -> FloatArray:
+    """Moments of glottal pulses by Praat's cross-correlation point process, in the range that `f0_range_hz` finds.
+
+    Returns
+    -------
+    ndarray
+        float64, shape (n,), ascending, seconds; empty where unvoiced or under 70 ms.
+    """
+    if sound.duration_s < SHORTEST_S:
+        return np.zeros(0)
+    marks = call(_praat(sound), "To PointProcess (periodic, cc)", *f0_range_hz(sound))
+    return np.array([call(marks, "Get time from index", i + 1) for i in range(int(call(marks, "Get number of points")))], dtype=np.float64)
 
 
 class Overlap:

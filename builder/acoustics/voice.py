@@ -57,7 +57,8 @@ def _phase(rate_hz: FloatArray, sample_rate_hz: int) -> FloatArray:
     return np.concatenate([[0.0], np.cumsum(rate_hz[:-1])]) / sample_rate_hz
 
 
-def _control(controls: Controls, name: str, time_s: FloatArray) -> FloatArray:
+def control(controls: Controls, name: str, time_s: FloatArray) -> FloatArray:
+    """A control at given times; 0 where it isn't asked for."""
     return controls[name](time_s) if name in controls else np.zeros_like(time_s)
 
 
@@ -108,10 +109,10 @@ def voice(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
     n_cycles = int(700.0 * float(parameters["duration_s"])) + 2
     period_noise = 1.0 + float(parameters["jitter"]) * rng.standard_normal(n_cycles)
     level_noise = 1.0 + float(parameters["shimmer"]) * rng.standard_normal(n_cycles)
-    drift = _slow_noise(rng, float(parameters["duration_s"]), time_s) * float(parameters["drift_semitones"])
+    drift = slow_noise(rng, float(parameters["duration_s"]), time_s) * float(parameters["drift_semitones"])
     aspiration = rng.standard_normal(len(time_s))
 
-    semitones = _control(controls, "pitch", time_s) + drift
+    semitones = control(controls, "pitch", time_s) + drift
     cycles = _phase(float(parameters["f0_hz"]) * 2.0 ** (semitones / 12.0), rate)
     boundaries = np.concatenate([[0.0], np.cumsum(period_noise)])
     cycle = np.searchsorted(boundaries, cycles, side="right") - 1
@@ -124,7 +125,7 @@ def voice(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
     return Sound(sound.samples * _syllables(parameters, n_samples, sample_rate_hz, controls), sample_rate_hz)
 
 
-def _slow_noise(rng: np.random.Generator, duration_s: float, time_s: FloatArray) -> FloatArray:
+def slow_noise(rng: np.random.Generator, duration_s: float, time_s: FloatArray) -> FloatArray:
     """Unit-variance noise with a knot each 0.4 s, straight in between, its own straight line taken out."""
     knots = np.arange(0.0, duration_s + 0.8, 0.4)
     value = rng.standard_normal(len(knots))
@@ -201,7 +202,7 @@ def tone(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls)
     rng = np.random.default_rng(int(parameters["seed"]))
     n_samples = round(float(parameters["duration_s"]) * sample_rate_hz)
     time_s = np.arange(n_samples) / sample_rate_hz
-    f0_hz = float(parameters["f0_hz"]) * 2.0 ** (_control(controls, "pitch", time_s) / 12.0)
+    f0_hz = float(parameters["f0_hz"]) * 2.0 ** (control(controls, "pitch", time_s) / 12.0)
     cycles = _phase(f0_hz, sample_rate_hz)
     samples = np.zeros(n_samples)
     for harmonic in range(1, int(parameters["n_harmonics"]) + 1):

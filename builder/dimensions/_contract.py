@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from builder.acoustics import curves
 from builder.records import Contour, FloatArray, Jnd, Sound, Source
@@ -66,6 +67,8 @@ class HeldBy:
 class Dimension:
     """One audible property.
 
+    Its contours rise as what the question calls it rises: background noise is measured in dB re the signal, not as SNR.
+
     Parameters
     ----------
     name
@@ -89,9 +92,13 @@ class Dimension:
     manipulate
         (source, planned) -> the swept sound, as long as the source. Raises `Refused`.
     measure
-        Sound alone -> contour in the unit.
+        Sound alone -> contour in the unit; of a `parts` dimension, from the sound's parts: empty where it has none.
     witness
-        Sound alone -> contour by an independent method, rising and falling with the dimension.
+        Samples alone -> contour by an independent method, rising and falling with the dimension.
+    basis
+        `heard`: the label is measured on the clip alone. `parts`: the property is a relation between parts that we mixed, and
+        is computed exactly from them as they are in the final samples; what can be measured from the clip alone is the
+        witness's, and is published beside it.
     paper_category
         What the original study calls it; None if it has none.
     held_by
@@ -101,6 +108,10 @@ class Dimension:
         undone. None where there is no way.
     warps_time
         Whether the sweep moves moments within the clip.
+    stereo
+        Whether its clips have two channels; such a dimension isn't part of the configuration `all`.
+    question, answers
+        The question, with places for the noun and for both answers in either order, and the answers for a rise and for a fall.
     """
 
     name: str
@@ -119,3 +130,7 @@ class Dimension:
     held_by: tuple[HeldBy, ...] = ()
     restore: Callable[[Sound, Sound, Callable[[FloatArray, float], FloatArray]], Sound] | None = None
     warps_time: bool = False
+    basis: Literal["heard", "parts"] = "heard"
+    stereo: bool = False
+    question: str = "Does the {noun} of this sound {first} or {second} over time?"
+    answers: tuple[str, str] = ("increase", "decrease")

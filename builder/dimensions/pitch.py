@@ -70,7 +70,7 @@ def witness(sound: Sound) -> Contour:
     """F0 by swift-f0 in semitones re 100 Hz at 16 ms steps; `nan` under its confidence of 0.5. Empty under 0.1 s."""
     if sound.duration_s < 0.1:
         return meters.EMPTY
-    samples = audio.resampled(sound.samples, sound.sample_rate_hz, SWIFT_RATE_HZ)
+    samples = audio.resampled(sound.mono, sound.sample_rate_hz, SWIFT_RATE_HZ)
     found = _swift().detect(samples.astype(np.float32), SWIFT_RATE_HZ)
     f0_hz = np.asarray(found.pitch_hz, dtype=np.float64)
     sure = (np.asarray(found.confidence) >= SWIFT_MIN_CONFIDENCE) & (f0_hz > 0.0)
