@@ -11,6 +11,7 @@ The pipeline, one line per stage:
     shard      labelled rows to Parquet with FLAC, plus checksums
     card       README with configurations, from the build's numbers
     validate   reread the bytes as a stranger would
+    audit      measure what else than the label's property moves or tells
 """
 
 import os

@@ -76,18 +76,22 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on = stage("audit", _audit, "measure what else than the label's property moves; print and write audit/audit.json")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on.add_argument("--pairs", type=_count, default=24, help="pairs per dimension that are measured in full (default: %(default)s)")
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-    on.add_argument("--workers", type=_workers, default=os.cpu_count() or 1, help="processes (default: all cores)")
-    on = stage("show", _show, "draw a published clip: waveform, spectrogram, planned, heard and sham contours")
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("show", _show, "draw a published clip with its contours; given a dimension, pairs of it, rising beside falling")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="PNG file to write (default: ID.png)")
     return parser
 
 
-def _workers(text: str) -> int:
+def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a number of processes, 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number, 1 or more")
     return int(text)
 
 
@@ -133,6 +137,8 @@ def _plan(arguments: argparse.Namespace) -> int:
         print(f"{item.name:<40}{len(item.wanted):>6}{item.n_wanted:>8}  {pool}")
     for dimension, kind, tier in planned.unreachable:
         print(f"{dimension}: tier {tier} doesn't exist on {kind}: it needs a larger span than the dimension allows there")
+    for name, kind, wanted, there in plan.shortages(planned):
+        print(f"{name}: {kind}: {wanted} sources are needed for one cell, the corpus gives {there}")
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
     print(f"{n_pairs} pairs and {n_controls} controls, {2 * n_pairs + n_controls} clips")
@@ -258,6 +264,19 @@ def _validate(arguments: argparse.Namespace) -> int:
     return 1 if faults else 0
 
 
+def _audit(arguments: argparse.Namespace) -> int:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    from builder import audit, layout
+
+    manifest = layout.read_manifest(arguments.dataset)
+    with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
+        report = audit.run(arguments.dataset, manifest, arguments.pairs, pool.map)
+    print(audit.text(report))
+    return 1 if report["failures"] else 0
+
+
 def _build(arguments: argparse.Namespace) -> int:
     from builder import pipeline
 
@@ -277,8 +296,14 @@ def _build(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     from builder import dataset, show
+    from builder.dimensions import BY_NAME
     from builder.rows import from_json
 
+    if arguments.id in BY_NAME:
+        target = arguments.to or Path(f"{arguments.id}.png")
+        show.sheet(dataset.examples(arguments.dataset, arguments.id), target)
+        print(target)
+        return 0
     values = dataset.row(arguments.dataset, arguments.id)
     pair, _ = from_json(json.loads(values["plan"]))
     target = arguments.to or Path(f"{values['id']}.png")

@@ -44,6 +44,30 @@ def row(root: Path, row_id: str) -> dict[str, Any]:
     return next(values for values in read_rows(root, shard_name) if values["id"] == name)
 
 
+def examples(root: Path, dimension: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """One pair of a dimension on each kind of source, (rising, falling): of the tier nearest 4 J, the curves taking turns.
+
+    Raises
+    ------
+    NotFound
+        The dataset holds no clip of the dimension.
+    """
+    shards = [item["shard"] for item in read_manifest(root)["shards"] if item["shard"].startswith(f"{dimension}/")]
+    pairs: dict[str, dict[int, dict[str, Any]]] = {}
+    for name in shards:
+        for values in read_rows(root, name):
+            pairs.setdefault(values["pair_id"], {})[values["direction"]] = values
+    if not pairs:
+        raise NotFound(f"no clip of {dimension} in {root}: build one with `make build RECIPE=recipes/{dimension}.yaml OUT=folder`")
+    chosen: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for kind in sorted({pair[0]["source_kind"] for pair in pairs.values()}):
+        mine = [pair for pair in pairs.values() if pair[0]["source_kind"] == kind]
+        used = [up["curve"] for up, _ in chosen]
+        best = min(mine, key=lambda pair: (abs(abs(pair[0]["effect_jnd"]) - 4.0) > 1.0, used.count(pair[0]["curve"]), pair[0]["pair_id"]))
+        chosen.append((best[0], best[1]))
+    return chosen
+
+
 def heard_again(sound: Sound, values: Mapping[str, Any]) -> dict[str, float]:
     """What a published clip says now, from its samples alone, under the names of the row's columns.
 

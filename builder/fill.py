@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from builder import label, measure, plan, render, sources
-from builder.acoustics import voice
+from builder.acoustics import statistics, voice
 from builder.corpora import Corpus
 from builder.dimensions import BY_NAME, Dimension
 from builder.errors import CellUnfilled, Refused
@@ -83,7 +83,7 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
 
     contour_asked = render.planned(pair, source, sign)
     to_sham_s = _to_sham(dimension, contour_asked.at, sound.duration_s)
-    change = label.difference(contour, measure.measure(flat, dimension), to_sham_s)
+    change = statistics.difference(contour, measure.measure(flat, dimension), to_sham_s)
     unfit, gain, r_squared = label.judge_difference(change, contour_asked.seen_at(change.time_s, dimension.window_s), margins)
     if unfit is not None:
         raise _Rejected(unfit.value, f"gain {gain:.2f}, R-squared {r_squared:.2f}")

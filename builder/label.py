@@ -14,15 +14,12 @@ Published numbers are rounded here, before they're compared with a threshold or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from builder.acoustics import statistics
-from builder.records import BoolArray, Contour, FloatArray, Margins, Reason
-
-ToSham = Callable[[FloatArray], FloatArray]
+from builder.records import Contour, FloatArray, Margins, Reason
 
 DIGITS = 4
 
@@ -145,44 +142,13 @@ def direction_of(heard: Heard, jnd: float, margins: Margins) -> int:
     return 0
 
 
-def difference(clip: Contour, sham: Contour, to_sham_s: ToSham | None) -> Contour:
-    """Clip minus sham at the clip's frames, smoothed.
-
-    Parameters
-    ----------
-    clip, sham
-        Contours by the same measure.
-    to_sham_s
-        Where in the sham each moment of the clip comes from; None if nothing moved.
-
-    Returns
-    -------
-    Contour
-        At the clip's times; `nan` where either has no value nearby.
-    """
-    reference = _at_clip_times(sham, clip.time_s, to_sham_s)
-    return statistics.smooth(Contour(clip.time_s, clip.value - reference))
-
-
-def _at_clip_times(sham: Contour, time_s: FloatArray, to_sham_s: ToSham | None) -> FloatArray:
-    """The sham's value at each moment of the clip; `nan` further than 1.5 frames from a valid one."""
-    if not sham.valid.any() or len(time_s) == 0:
-        return np.full(len(time_s), np.nan)
-    at_s = time_s if to_sham_s is None else to_sham_s(time_s)
-    known_s = sham.time_s[sham.valid]
-    step_s = float(np.median(np.diff(sham.time_s))) if len(sham.time_s) > 1 else np.inf
-    right = np.clip(np.searchsorted(known_s, at_s), 0, len(known_s) - 1)
-    away_s = np.minimum(np.abs(known_s[right] - at_s), np.abs(known_s[np.maximum(right - 1, 0)] - at_s))
-    return np.where(away_s <= 1.5 * step_s, np.interp(at_s, known_s, sham.value[sham.valid]), np.nan)
-
-
 def judge_difference(change: Contour, planned_seen: FloatArray, margins: Margins) -> tuple[Reason | None, float, float]:
     """Rule 2: does clip minus sham follow the planned curve?
 
     Parameters
     ----------
     change
-        From `difference`.
+        From `statistics.difference`.
     planned_seen
         float64, shape of the contour: the planned curve as the meter's window sees it.
 
@@ -234,7 +200,7 @@ def judge_witness(clip: Contour, sham: Contour, sign: float, start_s: float, end
 def leak_jnd(
     clip: Contour,
     sham: Contour,
-    to_sham_s: ToSham | None,
+    to_sham_s: statistics.ToReference | None,
     start_s: float,
     end_s: float,
     jnd: float,
@@ -247,7 +213,7 @@ def leak_jnd(
     clip, sham
         Contours in the held dimension.
     to_sham_s
-        As for `difference`.
+        As for `statistics.difference`.
     start_s, end_s
         The active region.
     jnd
@@ -260,15 +226,5 @@ def leak_jnd(
     float or None
         In J; None if it can't be measured on this carrier.
     """
-    if factor_per_ten is None:
-        contrast = statistics.mean_contrast(difference(clip, sham, to_sham_s), start_s, end_s)
-    else:
-        reference = Contour(clip.time_s, _at_clip_times(sham, clip.time_s, to_sham_s))
-        both = clip.valid & reference.valid
-        contrast = statistics.level_contrast(_only(clip, both), start_s, end_s, factor_per_ten)
-        contrast -= statistics.level_contrast(_only(reference, both), start_s, end_s, factor_per_ten)
+    contrast = statistics.moved(clip, sham, to_sham_s, start_s, end_s, factor_per_ten)
     return round(contrast / jnd, DIGITS) if np.isfinite(contrast) else None
-
-
-def _only(contour: Contour, kept: BoolArray) -> Contour:
-    return Contour(contour.time_s, np.where(kept, contour.value, np.nan))

@@ -276,6 +276,28 @@ def _span(part: DimensionRecipe, cell: Cell) -> tuple[float, float, float]:
     return span, round(span * curves.end_to_start(cell.curve), 6), jnd
 
 
+def shortages(planned: Plan) -> list[tuple[str, str, int, int]]:
+    """What a corpus is too small for: a source serves each cell once, so a cell needs as many sources as pairs, and some to spare.
+
+    Returns
+    -------
+    list
+        "dimension split", kind, pairs (or controls) of its largest cell, sources.
+    """
+    wanted: Counter[tuple[str, str, Cell]] = Counter()
+    there: Counter[tuple[str, str, bool]] = Counter()
+    for shard in planned.shards:
+        name = f"{shard.dimension} {shard.split}"
+        for kind, specs in shard.pool.items():
+            there[name, kind, shard.controls] += len(specs)
+        for cell, count in shard.wanted:
+            wanted[name, cell.kind, cell] += count
+    largest: Counter[tuple[str, str, bool]] = Counter()
+    for (name, kind, cell), count in wanted.items():
+        largest[name, kind, cell.is_control] = max(largest[name, kind, cell.is_control], count)
+    return [(key[0], key[1], largest[key], there[key]) for key in there if largest[key] > there[key]]
+
+
 def candidates(shard: ShardPlan, cell: Cell) -> Iterator[PairPlan]:
     """Pairs that may fill a cell, in order; ends when a real corpus is used up, never for synthesis."""
     span, contrast, jnd = shard.spans[cell.tier, cell.curve, cell.kind]

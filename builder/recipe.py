@@ -105,13 +105,14 @@ class IsolationRule(Strict):
 
 
 class DimensionRecipe(Strict):
-    """What to build of one dimension."""
+    """What to build of one dimension. `clips`, where it names a split, is spread evenly over the cells and replaces `pairs_per_cell`."""
 
     dimension: str
     sources: Annotated[tuple[SourceRule, ...], AsTuple]
     tiers: Mapping[str, Annotated[float, Field(ge=1.0, le=1000.0)]]
     curves: Annotated[tuple[str, ...], AsTuple]
     pairs_per_cell: Counts
+    clips: Counts = Field(default_factory=dict)
     controls_per_kind: Counts = Field(default_factory=dict)
     margins: MarginRule = MarginRule()
     isolation: IsolationRule = IsolationRule()
@@ -186,8 +187,11 @@ class DimensionRecipe(Strict):
         return tuple(tier for tier in in_order if (rule.tiers is None or tier in rule.tiers) and self.reaches(rule.kind, tier))
 
     def pairs(self, rule: SourceRule, split: str) -> int:
-        """Pairs per cell of a kind of source in a split: the source's own count, else the dimension's."""
+        """Pairs per cell of a kind of source in a split: what `clips` asks for, else the source's own count, else the dimension's."""
+        clips: Mapping[Any, int] = self.clips
         counts: Mapping[Any, int] = {**self.pairs_per_cell, **rule.pairs_per_cell}
+        if split in clips:
+            return -(-clips[split] // (2 * sum(len(self.tiers_on(other)) for other in self.sources) * len(self.curves)))
         return counts.get(split, 0)
 
     def n_pairs_in(self, split: str) -> int:

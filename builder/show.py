@@ -1,16 +1,16 @@
-"""A picture of one clip: waveform, spectrogram, and the planned, heard and sham contours with label and margins."""
+"""Pictures: one clip with its planned, heard and sham contours, or a sheet of a dimension's pairs, rising beside falling."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from builder import label, measure, render
-from builder.acoustics import audio, meters, statistics
+from builder.acoustics import audio, curves, meters, statistics
 from builder.dimensions import BY_NAME, Dimension
 from builder.records import Contour, FloatArray, Sound, Source
 from builder.rows import from_json
@@ -49,6 +49,50 @@ def write(values: Mapping[str, Any], source: Source, target: Path) -> None:
     figure.suptitle(_title(values), fontsize=9.5, color=INK, x=0.02, ha="left")
     figure.savefig(target, dpi=130)
     pyplot.close(figure)
+
+
+def sheet(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], target: Path) -> None:
+    """Draw pairs below each other, rising beside falling: spectrogram, and the published contour with what was asked.
+
+    Parameters
+    ----------
+    pairs
+        (rising row, falling row), all of one dimension; nothing but the rows is used.
+    target
+        PNG to write.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, grid = pyplot.subplots(2 * len(pairs), 2, figsize=(13, 3.9 * len(pairs)), squeeze=False, constrained_layout=True)
+    for number, pair in enumerate(pairs):
+        spectra, contours = grid[2 * number], grid[2 * number + 1]
+        for axes, values in zip(spectra, pair, strict=True):
+            _draw_spectrum(axes, audio.from_flac(values["audio"]["bytes"]))
+            who = f", {values['speaker_id']}" if values["speaker_id"] else ""
+            axes.set_title(f"{values['source_kind']}{who}: {values['answer']}, {values['tier']}, {values['curve']}", fontsize=9, loc="left")
+        for axes, values in zip(contours, pair, strict=True):
+            _draw_published(axes, values)
+        low, high = min(axes.get_ylim()[0] for axes in contours), max(axes.get_ylim()[1] for axes in contours)
+        for axes in contours:
+            axes.set(ylim=(low, high))
+    figure.savefig(target, dpi=75)
+    pyplot.close(figure)
+
+
+def _draw_published(axes: Any, values: Mapping[str, Any]) -> None:
+    start_s, end_s = values["active_start_s"], values["active_end_s"]
+    time_s = np.array(values["contour_time_s"], dtype=np.float64)
+    value = np.array([np.nan if item is None else item for item in values["contour_value"]], dtype=np.float64)
+    asked = curves.planned(values["curve"], values["span"], time_s, start_s, end_s)
+    centre = float(np.nanmedian(value - asked))
+    axes.plot(time_s, centre + asked, color=PLAN, linewidth=2.0)
+    axes.plot(time_s, value, ".", color=HEARD, markersize=4)
+    axes.set(xlim=(0.0, values["duration_s"]), ylabel=f"{values['dimension']}, {values['unit']}")
+    axes.set_title(f"{values['effect']:+.3g} {values['unit']} = {values['effect_jnd']:+.1f} J", fontsize=9, color=HEARD, loc="right")
+    axes.grid(alpha=0.25)
 
 
 def _title(values: Mapping[str, Any]) -> str:

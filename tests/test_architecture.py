@@ -16,7 +16,7 @@ from builder.dimensions import DIMENSIONS
 
 ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
-STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate"}
+STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit"}
 FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
 }  # fmt: skip

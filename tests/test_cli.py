@@ -103,12 +103,12 @@ def write_sweep(path: Path, semitones: float = 6.0, rate_hz: int = RATE_HZ, chan
         (["biuld"], "argument STAGE: invalid choice: 'biuld'"),
         (["show"], "the following arguments are required: id"),
         (["measure"], "the following arguments are required: file"),
-        (["build", "--workers", "0"], "argument --workers: '0' isn't a number of processes, 1 or more"),
-        (["build", "--workers", "-3"], "argument --workers: '-3' isn't a number of processes, 1 or more"),
-        (["build", "--workers", "many"], "argument --workers: 'many' isn't a number of processes, 1 or more"),
-        (["build", "--workers", "1.5"], "argument --workers: '1.5' isn't a number of processes, 1 or more"),
-        (["build", "--workers", "²"], "argument --workers: '²' isn't a number of processes, 1 or more"),
-        (["build", "--workers", ""], "argument --workers: '' isn't a number of processes, 1 or more"),
+        (["build", "--workers", "0"], "argument --workers: '0' isn't a whole number, 1 or more"),
+        (["build", "--workers", "-3"], "argument --workers: '-3' isn't a whole number, 1 or more"),
+        (["build", "--workers", "many"], "argument --workers: 'many' isn't a whole number, 1 or more"),
+        (["build", "--workers", "1.5"], "argument --workers: '1.5' isn't a whole number, 1 or more"),
+        (["build", "--workers", "²"], "argument --workers: '²' isn't a whole number, 1 or more"),
+        (["build", "--workers", ""], "argument --workers: '' isn't a whole number, 1 or more"),
         (["recipe", "--seed", "one"], "argument --seed: invalid int value: 'one'"),
         (["build", "--speed", "2"], "unrecognized arguments: --speed 2"),
     ],
@@ -447,7 +447,7 @@ def test_statuses_reach_the_shell(tmp_path: Path) -> None:
     assert (done.status, done.err, fault.status, fault.out, usage.status, usage.out) == (0, "", 1, "", 2, "")
     assert done.out.startswith(f"{path}: 2.00 s")
     assert fault.err == "vocalgrad show: no dataset at vocalgrad: build one with `make build`, or name its folder with --dataset\n"
-    assert "'0' isn't a number of processes" in usage.err
+    assert "'0' isn't a whole number" in usage.err
 
 
 def test_a_closed_pipe_is_no_fault(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from builder import label
+from builder.acoustics import statistics
 from builder.acoustics.meters import EMPTY
 from builder.label import Heard
 from builder.records import Contour, FloatArray, Margins, Reason
@@ -348,7 +349,7 @@ def test_a_difference_without_values_is_unfit() -> None:
 def test_the_difference_takes_the_shams_own_movement_out() -> None:
     """Whatever the carrier does by itself is in both and cancels: what is left is the sweep."""
     own = wiggle(3.0) - 5.0 * LINE
-    found = label.difference(contour(own + 6.0 * LINE), contour(own), None)
+    found = statistics.difference(contour(own + 6.0 * LINE), contour(own), None)
     np.testing.assert_array_equal(found.time_s, TIME_S)
     np.testing.assert_allclose(found.value, 6.0 * LINE, atol=0.4)
 
@@ -358,13 +359,13 @@ def test_the_difference_has_no_value_where_either_has_none() -> None:
     clip, sham = 6.0 * LINE, np.zeros(N)
     clip[10:13] = np.nan
     sham[40:60] = np.nan
-    missing = np.isnan(label.difference(contour(clip), contour(sham), None).value)
+    missing = np.isnan(statistics.difference(contour(clip), contour(sham), None).value)
     assert set(np.flatnonzero(missing)) == {10, 11, 12, *range(41, 59)}
 
 
 def test_the_difference_follows_time_where_it_moved() -> None:
     """With a time map each frame of the clip is compared with the moment of the sham that it comes from."""
-    found = label.difference(contour(6.0 * LINE), contour(6.0 * LINE), lambda time_s: 0.5 * time_s)
+    found = statistics.difference(contour(6.0 * LINE), contour(6.0 * LINE), lambda time_s: 0.5 * time_s)
     kept = slice(4, N - 4)
     np.testing.assert_allclose(found.value[kept], (6.0 / 3.0 * 0.5 * TIME_S)[kept], atol=1e-9)
 
@@ -372,8 +373,8 @@ def test_the_difference_follows_time_where_it_moved() -> None:
 def test_the_difference_to_nothing_is_nothing() -> None:
     """Against a sham without a frame or without a value there's no difference, and no exception."""
     for sham in (EMPTY, contour(np.full(N, np.nan))):
-        assert np.isnan(label.difference(contour(LINE), sham, None).value).all()
-    assert label.difference(EMPTY, contour(LINE), None).value.size == 0
+        assert np.isnan(statistics.difference(contour(LINE), sham, None).value).all()
+    assert statistics.difference(EMPTY, contour(LINE), None).value.size == 0
 
 
 # -- rule 4: the witness ----------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def case(request: pytest.FixtureRequest, default_recipe: recipe.Recipe, rule: re
 
 def moved(dimension: Dimension, pair: PairPlan, source: Source, clip: Sound, sign: int) -> float:
     """By how much a clip's contour moves from first to last third against the sham, in the dimension's unit."""
-    to_sham_s: label.ToSham | None = None
+    to_sham_s: statistics.ToReference | None = None
     if dimension.warps_time:
         clip_s, sham_s = voice.warp(render.planned(pair, source, sign).at, clip.duration_s)
 
@@ -140,7 +140,7 @@ def moved(dimension: Dimension, pair: PairPlan, source: Source, clip: Sound, sig
             return np.interp(time_s, clip_s, sham_s)
 
     flat = render.sham(pair, source)
-    change = label.difference(measure.measure(clip, dimension), measure.measure(flat, dimension), to_sham_s)
+    change = statistics.difference(measure.measure(clip, dimension), measure.measure(flat, dimension), to_sham_s)
     return statistics.mean_contrast(change, source.start_s, source.end_s)
 
 

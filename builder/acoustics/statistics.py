@@ -7,10 +7,14 @@ Theil, H. (1950) and Sen, P. K. (1968). Estimates of the regression coefficient 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import ndimage, stats
 
-from builder.records import Contour, FloatArray
+from builder.records import BoolArray, Contour, FloatArray
+
+ToReference = Callable[[FloatArray], FloatArray]
 
 N_BLOCKS = 8
 
@@ -203,3 +207,70 @@ def fit(value: FloatArray, shape: FloatArray) -> tuple[float, float]:
         return 0.0, 0.0
     gain = float(x @ y) / xx
     return gain, 1.0 - float(np.sum((y - gain * x) ** 2)) / yy
+
+
+# -- one contour against another --------------------------------------------------------------------------------------
+
+
+def difference(clip: Contour, reference: Contour, to_reference_s: ToReference | None) -> Contour:
+    """Clip minus reference at the clip's frames, smoothed.
+
+    Parameters
+    ----------
+    clip, reference
+        Contours by the same measure.
+    to_reference_s
+        Where in the reference each moment of the clip comes from; None if nothing moved.
+
+    Returns
+    -------
+    Contour
+        At the clip's times; `nan` where either has no value nearby.
+    """
+    return smooth(Contour(clip.time_s, clip.value - _at_clip_times(reference, clip.time_s, to_reference_s)))
+
+
+def moved(
+    clip: Contour,
+    reference: Contour,
+    to_reference_s: ToReference | None,
+    start_s: float,
+    end_s: float,
+    factor_per_ten: float | None = None,
+) -> float:
+    """By how much a clip moved from first to last third of [start_s, end_s], against a reference.
+
+    Parameters
+    ----------
+    clip, reference, to_reference_s
+        As for `difference`.
+    factor_per_ten
+        For levels, what is averaged grows by this factor over ten units (see `level_contrast`); None averages values.
+
+    Returns
+    -------
+    float
+        In the contours' unit; `nan` where a third has under a fifth of its frames.
+    """
+    if factor_per_ten is None:
+        return mean_contrast(difference(clip, reference, to_reference_s), start_s, end_s)
+    at_clip = Contour(clip.time_s, _at_clip_times(reference, clip.time_s, to_reference_s))
+    both = clip.valid & at_clip.valid
+    contrasts = [level_contrast(_only(contour, both), start_s, end_s, factor_per_ten) for contour in (clip, at_clip)]
+    return contrasts[0] - contrasts[1]
+
+
+def _at_clip_times(reference: Contour, time_s: FloatArray, to_reference_s: ToReference | None) -> FloatArray:
+    """The reference's value at each moment of the clip; `nan` further than 1.5 frames from a valid one."""
+    if not reference.valid.any() or len(time_s) == 0:
+        return np.full(len(time_s), np.nan)
+    at_s = time_s if to_reference_s is None else to_reference_s(time_s)
+    known_s = reference.time_s[reference.valid]
+    step_s = float(np.median(np.diff(reference.time_s))) if len(reference.time_s) > 1 else np.inf
+    right = np.clip(np.searchsorted(known_s, at_s), 0, len(known_s) - 1)
+    away_s = np.minimum(np.abs(known_s[right] - at_s), np.abs(known_s[np.maximum(right - 1, 0)] - at_s))
+    return np.where(away_s <= 1.5 * step_s, np.interp(at_s, known_s, reference.value[reference.valid]), np.nan)
+
+
+def _only(contour: Contour, kept: BoolArray) -> Contour:
+    return Contour(contour.time_s, np.where(kept, contour.value, np.nan))
