@@ -1,0 +1,165 @@
+"""The audit: what it measures on a whole dataset, and that each of its gates closes on a planted fault."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from builder import audit, pipeline
+from builder.__main__ import main
+from builder.acoustics import audio, filters
+from builder.dimensions import BY_NAME, DIMENSIONS
+from builder.layout import read_manifest, read_rows
+from builder.pipeline import Built
+from builder.records import Sound
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+SMALL = """
+include: base.yaml
+dimensions: [pitch.yaml, brightness.yaml]
+speech: {corpus: null}
+kinds: [voice, noise]
+tiers: {medium: 4.0}
+curves: [linear]
+pairs_per_cell: {test: 6}
+splits: {test: {share: 1.0}}
+controls_per_kind: {test: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pitch and brightness, six pairs of each kind."""
+    folder = tmp_path_factory.mktemp("audit")
+    for path in RECIPES.glob("*.yaml"):
+        shutil.copy(path, folder)
+    (folder / "small.yaml").write_text(SMALL)
+    pipeline.build(folder / "small.yaml", None, folder / "ds", 2, lambda line: None)
+    return folder / "ds"
+
+
+def altered(small: Path, tmp_path: Path, change: Callable[[Sound, dict[str, Any]], Sound], dimension: str = "brightness") -> dict[str, Any]:
+    """The audit of a copy in which each labelled clip of a dimension went through `change`."""
+    out = tmp_path / "ds"
+    shutil.copytree(small, out)
+    for item in read_manifest(out)["shards"]:
+        if item["shard"].startswith(f"{dimension}/"):
+            path = out / "data" / f"{item['shard']}.parquet"
+            table = pq.read_table(path)
+            rows = table.to_pylist()
+            for row in rows:
+                made = change(audio.from_flac(row["audio"]["bytes"]), row)
+                row["audio"]["bytes"] = audio.flac_bytes(audio.rounded_to_pcm16(made))
+            pq.write_table(table.from_pylist(rows, schema=table.schema), path)
+    return audit.run(out, read_manifest(out), 12)
+
+
+def sign_of(row: dict[str, Any]) -> int:
+    """+1 of a rising clip, -1 of a falling one."""
+    return 1 if row["direction"] == 0 else -1
+
+
+def test_a_sound_dataset_passes(small: Path) -> None:
+    """Every pair is measured in every dimension that its kind carries, the swept one moves by its tier, and no gate closes."""
+    report = audit.run(small, read_manifest(small), 12)
+    assert report["failures"] == []
+    leaks = {(leak["swept"], leak["measured"]): leak for leak in report["leaks"]}
+    assert len(leaks) == 2 * len(DIMENSIONS)
+    for name, n_pairs in (("pitch", 6), ("brightness", 12)):
+        assert leaks[name, name]["n_pairs"] == leaks[name, name]["n_measured"] == n_pairs
+        assert leaks[name, name]["median_jnd"] == pytest.approx(4.0, abs=0.6)
+    assert leaks["pitch", "brightness"]["linked"]
+    assert json.loads((small / "audit" / "audit.json").read_text()) == report
+
+
+def test_yields_are_the_manifests(small: Path) -> None:
+    """Tried, published and rejected add up in every row, and every cell of the recipe is in one."""
+    rows = audit.run(small, read_manifest(small), 1)["yields"]
+    assert {(row["dimension"], row["kind"], row["tier"]) for row in rows if row["tier"] != "control"} == {
+        ("pitch", "voice", "medium"), ("brightness", "voice", "medium"), ("brightness", "noise", "medium"),
+    }  # fmt: skip
+    for row in rows:
+        assert row["tried"] == row["published"] + sum(row["rejected"].values())
+        assert row["published"] == (1 if row["tier"] == "control" else 6)
+
+
+def test_the_sample_is_spread_and_repeats(small: Path) -> None:
+    """Half of the pairs of a dimension are taken from its kinds in turn, the same ones each time."""
+    shards = [item["shard"] for item in read_manifest(small)["shards"] if not item["shard"].startswith("controls")]
+    chosen = audit._sample(small, shards, 6)
+    assert chosen == audit._sample(small, shards[::-1], 6)
+    kinds = [row["source_kind"] for row in read_rows(small, shards[1]) if row["pair_id"] in chosen[shards[1]]]
+    assert sorted(kinds) == ["noise"] * 6 + ["voice"] * 6
+
+
+def test_a_leak_is_found(small: Path, tmp_path: Path) -> None:
+    """3 dB of gain along the sweep's direction is more than a J of loudness, and brightness doesn't declare it."""
+
+    def louder(sound: Sound, row: dict[str, Any]) -> Sound:
+        return filters.scaled_by_db(sound, sign_of(row) * np.linspace(-2.0, 2.0, len(sound.samples)))
+
+    failures = altered(small, tmp_path, louder)["failures"]
+    assert [line for line in failures if line.startswith("brightness moves loudness: 95th percentile")], failures
+
+
+def test_silence_that_tells_is_found(small: Path, tmp_path: Path) -> None:
+    """A fifth of a second of silence before rising clips and after falling ones."""
+
+    def silenced(sound: Sound, row: dict[str, Any]) -> Sound:
+        samples = sound.samples.copy()
+        samples[slice(0, 3200) if sign_of(row) > 0 else slice(-3200, None)] = 0.0
+        return Sound(samples, sound.sample_rate_hz)
+
+    failures = altered(small, tmp_path, silenced, "pitch")["failures"]
+    assert any(line.startswith("pitch: silence at the ends tells the direction: AUC 1.00") for line in failures), failures
+
+
+def test_full_scale_and_length_are_found(small: Path, tmp_path: Path) -> None:
+    """A clipped sample and a pair of unequal length are counted, and must be 0."""
+
+    def broken(sound: Sound, row: dict[str, Any]) -> Sound:
+        samples = sound.samples[: len(sound.samples) - (row["direction"] == 0)].copy()
+        samples[100] = -1.0
+        return Sound(samples, sound.sample_rate_hz)
+
+    failures = altered(small, tmp_path, broken)["failures"]
+    assert "pairs of unequal length: 12, must be 0" in failures
+    assert "samples at full scale: 24, must be 0" in failures
+
+
+def test_the_interval_of_an_auc_holds_chance_and_not_a_cue() -> None:
+    """Of 40 sources whose silence is drawn at random the interval holds 0.5; where it follows the direction it doesn't."""
+    rng = np.random.default_rng(3)
+    clips = [
+        {"source_id": str(source), "direction": direction, "lead_minus_tail_s": rng.normal()}
+        for source in range(40)
+        for direction in (0, 1)
+    ]
+    low, high = audit._auc_interval(clips)
+    assert low < 0.5 < high
+    told = [{**clip, "lead_minus_tail_s": clip["lead_minus_tail_s"] - 2.0 * clip["direction"]} for clip in clips]
+    assert audit._auc_interval(told)[0] > 0.7
+
+
+def test_the_command_prints_and_ends_by_the_gates(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`vocalgrad audit` prints the tables, the verdict, and ends with 0 when it passes."""
+    assert main(["audit", "--dataset", str(small), "--pairs", "4", "--workers", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "audit passes" in out
+    assert "what a sweep moves, in J" in out
+    assert all(f"{name[:10]:>12}" in out for name in BY_NAME)
+
+
+@pytest.mark.slow
+def test_the_smoke_build_passes(smoke: Built) -> None:
+    """Every dimension, on every kind of source."""
+    report = audit.run(smoke.out, read_manifest(smoke.out), 24)
+    assert report["failures"] == []
+    assert all(row["published"] > 0 for row in report["yields"])
