@@ -88,7 +88,7 @@ DIMENSION = Dimension(
         source="Klatt (1973): 2 Hz on an F0 ramp; Gaudrain & Baskent (2018): 1.95 semitones between voices; 1 semitone on "
         "running speech and 0.25 on steady sounds are conventions until listeners confirm them",
     ),
-    max_span={"speech": 12.0, "voice": 12.0, "tone": 12.0},
+    max_span={"speech": 12.0, "vowels": 12.0, "voice": 12.0, "tone": 12.0},
     window_s=0.05,
     holds=("loudness",),
     linked=("brightness",),
