@@ -1,8 +1,9 @@
 """Read and check recipes: all faults of all files at once, each with its line and the nearest known key.
 
 A recipe holds values only (see `strict_yaml`). `include:` names one other file (which may not include further) whose keys are
-defaults. A release recipe lists dimension recipes under `dimensions:`; keys that it sets itself (not through its include)
-override theirs, also the counts and tiers that they give single sources. Paths are relative to the file that's loaded.
+defaults. A release recipe lists dimension recipes under `dimensions:`, or says `all` for `<dimension>.yaml` of each; keys that it
+sets itself (not through its include) override theirs, also the counts and tiers that they give single sources. Paths are relative
+to the file that's loaded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from builder.strict_yaml import Strict, YamlFile, checked, nearest, one_of
 
 SPLITS = ("train", "validation", "test")
 SplitName = Literal["train", "validation", "test"]
+ALL = "all"
 SPEECH_KINDS = ("speech", "syllables", "vowels")
 KINDS = (*SPEECH_KINDS, *voice.MAKERS)
 SourceKind = Annotated[str, AfterValidator(lambda value: one_of(value, KINDS, "kind of source"))]
@@ -360,10 +362,12 @@ def _listed(found: _Read, faults: list[str]) -> list[DimensionRecipe]:
     """The dimension recipes that a release lists, under what it overrides."""
     file = found.files[0]
     names = found.values["dimensions"]
+    if names == ALL:
+        names = [f"{name}.yaml" for name in BY_NAME]
     if "dimension" in found.values:
         faults.append(file.fault(("dimension",), "has both dimension and dimensions; a release recipe has the second only"))
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        faults.append(file.fault(("dimensions",), "a list of at least one recipe file is needed"))
+        faults.append(file.fault(("dimensions",), f"{ALL!r}, or a list of at least one recipe file, is needed"))
         return []
     over = _only(found.own, DIMENSION_KEYS)
     parts: list[DimensionRecipe] = []

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builder import recipe
+from builder.dimensions import DIMENSIONS
 from builder.errors import RecipeError
 from builder.recipe import Recipe
 
@@ -59,6 +60,55 @@ def loaded(folder: Path, content: str) -> Recipe:
     path = folder / "x.yaml"
     path.write_text(content, encoding="utf-8")
     return recipe.load(path)
+
+
+# -- how many ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clips", [1, 24, 25, 12_000])
+def test_clips_are_spread_evenly_over_the_cells(folder: Path, clips: int) -> None:
+    """At least as many clips as asked for, less than one pair a cell too many, whatever the sources' own counts; other splits keep theirs."""
+    sources = "  - {kind: voice, pairs_per_cell: {train: 77, test: 5}}\n  - {kind: tone}\n"
+    (part,) = loaded(folder, PITCH.replace("  - {kind: voice}\n", sources) + f"clips: {{train: {clips}}}\n").dimensions
+    n_cells = 2 * len(part.tiers) * len(part.curves)
+    assert clips <= 2 * part.n_pairs_in("train") < clips + 2 * n_cells
+    assert [part.pairs(rule, "test") for rule in part.sources] == [5, 4]
+
+
+def test_all_is_every_dimension_with_its_own_recipe(folder: Path) -> None:
+    """`dimensions: all` lists what DIMENSIONS lists, so that adding a dimension edits no release."""
+    checked = loaded(folder, "include: base.yaml\ndimensions: all\n")
+    assert [part.dimension for part in checked.dimensions] == [dimension.name for dimension in DIMENSIONS]
+    for name in ("default", "smoke", "synthesis", "release"):
+        assert "dimensions: all\n" in (RECIPES / f"{name}.yaml").read_text()
+
+
+def test_the_release_is_of_full_size() -> None:
+    """At least 12,000 train and 2,400 test clips in every dimension."""
+    for part in recipe.load(RECIPES / "release.yaml").dimensions:
+        assert 2 * part.n_pairs_in("train") >= 12_000
+        assert 2 * part.n_pairs_in("test") >= 2_400
+
+
+def test_the_papers_cells() -> None:
+    """Nine categories under the original's names, three tiers under its names, four curves, real voices only."""
+    checked = recipe.load(RECIPES / "paper.yaml")
+    assert {part.spec.paper_category for part in checked.dimensions} == {
+        "speaking_speed", "voice_pitch", "volume", "audio_distortion", "audio_roughness", "background_noise", "echo", "voice_clarity",
+        "voice_vibration",
+    }  # fmt: skip
+    for part in checked.dimensions:
+        assert tuple(part.tiers) == ("low", "mid", "high")
+        assert part.curves == ("linear", "ease_in", "ease_out", "step")
+        assert {rule.kind for rule in part.sources} <= set(recipe.SPEECH_KINDS)
+
+
+def test_beeps_are_tones_and_need_no_corpus() -> None:
+    """Pitch, loudness, noise and tremolo on tones, with no corpus to fetch."""
+    checked = recipe.load(RECIPES / "beep.yaml")
+    assert {part.dimension for part in checked.dimensions} == {"pitch", "loudness", "noise", "tremolo"}
+    assert {rule.kind for part in checked.dimensions for rule in part.sources} == {"tone"}
+    assert checked.speech.corpus is None
 
 
 # -- what ships -------------------------------------------------------------------------------------------------------
@@ -264,7 +314,7 @@ def test_flat_is_no_curve_of_a_test_item(folder: Path) -> None:
 def test_a_kind_that_cannot_carry_the_dimension_is_refused(folder: Path) -> None:
     """A noise has no pitch."""
     (found,) = faults(folder, PITCH.replace("voice", "noise"))
-    assert found.endswith("sources: noise can't carry pitch; kinds that can: speech, tone, voice")
+    assert found.endswith("sources: noise can't carry pitch; kinds that can: speech, tone, voice, vowels")
 
 
 def test_a_tier_out_of_reach_is_refused_where_it_is_asked_for(folder: Path) -> None:
@@ -450,7 +500,7 @@ def test_a_recipe_is_of_one_dimension_or_of_several(folder: Path) -> None:
 def test_dimensions_is_a_list_of_files(folder: Path) -> None:
     """Not a name, not empty, and each file is there."""
     assert faults(folder, RELEASE.replace("[pitch.yaml, loudness.yaml]", "pitch.yaml")) == [
-        "x.yaml:2: dimensions: a list of at least one recipe file is needed"
+        "x.yaml:2: dimensions: 'all', or a list of at least one recipe file, is needed"
     ]
     assert faults(folder, RELEASE.replace("loudness", "loudnes")) == ["loudnes.yaml: can't be read: No such file or directory"]
     (found,) = faults(folder, RELEASE.replace("[pitch.yaml, loudness.yaml]", "[]"))
@@ -531,6 +581,7 @@ def whole(folder: Path) -> dict[str, Any]:
     """Every key that a recipe of one dimension can have, written out."""
     checked = recipe.load(folder / "pitch.yaml").model_dump(mode="json")
     (part,) = checked.pop("dimensions")
+    part["clips"] = {"train": 24}
     for rule in part["sources"]:
         rule["tiers"] = ["hard", "medium"]
         rule["pairs_per_cell"] = {"train": 3, "validation": 2, "test": 1}
