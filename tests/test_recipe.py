@@ -67,7 +67,7 @@ def loaded(folder: Path, content: str) -> Recipe:
 
 @pytest.mark.parametrize("clips", [1, 24, 25, 12_000])
 def test_clips_are_spread_evenly_over_the_cells(folder: Path, clips: int) -> None:
-    """At least as many clips as asked for, less than a pair per cell too many, whatever sources say themselves; other splits keep theirs."""
+    """At least as many clips as asked for, less than a pair per cell too many, whatever a source asks; other splits keep theirs."""
     sources = "  - {kind: voice, pairs_per_cell: {train: 77, test: 5}}\n  - {kind: tone}\n"
     (part,) = loaded(folder, PITCH.replace("  - {kind: voice}\n", sources) + f"clips: {{train: {clips}}}\n").dimensions
     n_cells = 2 * len(part.tiers) * len(part.curves)
