@@ -164,8 +164,8 @@ def depth_of_power_swing(swing: FloatArray) -> FloatArray:
     swing
         float64, any shape, at least 0; the largest that there can be is the square root of 2, more counts as that.
     """
-    bounded = np.clip(swing, 1e-9, np.sqrt(2.0))
-    depth: FloatArray = (2.0 - np.sqrt(np.maximum(4.0 - 2.0 * bounded**2, 0.0))) / bounded
+    bounded = np.clip(swing, 0.0, np.sqrt(2.0))
+    depth: FloatArray = 2.0 * bounded / (2.0 + np.sqrt(np.maximum(4.0 - 2.0 * bounded**2, 0.0)))
     return depth
 
 
@@ -200,7 +200,7 @@ def amplitude_depth_db(sound: Sound, rates_hz: tuple[float, float], window_s: fl
     rate_hz = strongest_hz(relative, hop_s, np.linspace(*rates_hz, 31))
     mean, amplitude = local_sine(relative, hop_s, rate_hz)
     swing = amplitude / np.maximum(mean, 1e-9) / _smeared(frame_s, rate_hz)
-    depth_db = np.maximum(20.0 * np.log10(depth_of_power_swing(swing)), MIN_DEPTH_DB)
+    depth_db = 20.0 * np.log10(np.maximum(depth_of_power_swing(swing), 10.0 ** (MIN_DEPTH_DB / 20.0)))
     return Contour(first_s + time_s, np.where(heard, depth_db, np.nan), heard)
 
 
@@ -312,3 +312,24 @@ def swing_of_f0(f0_cents: Contour, rates_hz: tuple[float, float], window_s: floa
     _, amplitude = local_sine(frames, hop_s, rate_hz)
     counted = None if f0_cents.counted is None else f0_cents.counted[centre]
     return Contour(f0_cents.time_s[centre], np.where(f0_cents.valid[centre], amplitude, np.nan), counted)
+
+
+def range_of_f0(f0_cents: Contour, window_s: float = 0.4) -> Contour:
+    """Half the range of F0 (5th to 95th percentile) in windows: no rate is looked for, and a glide counts too.
+
+    Returns
+    -------
+    Contour
+        Cents at the contour's steps; `nan` where under 60 % of a window has F0. Empty for a contour under `window_s`.
+    """
+    if len(f0_cents.value) < 3:
+        return meters.EMPTY
+    width = 2 * round(window_s / float(np.median(np.diff(f0_cents.time_s))) / 2.0) + 1
+    if len(f0_cents.value) < width:
+        return meters.EMPTY
+    frames = np.lib.stride_tricks.sliding_window_view(f0_cents.value, width)
+    enough = np.isfinite(frames).mean(axis=1) >= MIN_VALID
+    half = np.full(len(frames), np.nan)
+    low, high = np.nanpercentile(frames[enough], [5.0, 95.0], axis=1) if enough.any() else (np.zeros(0), np.zeros(0))
+    half[enough] = (high - low) / 2.0
+    return Contour(f0_cents.time_s[width // 2 : width // 2 + len(frames)], half)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.dimensions import brightness, loudness, pitch, roughness, tempo, tremolo
+from builder.dimensions import brightness, loudness, pitch, roughness, tempo, tremolo, vibrato
 from builder.dimensions._contract import Dimension, Planned
 
 __all__ = ["BY_NAME", "DIMENSIONS", "Dimension", "Planned"]
@@ -14,6 +14,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     brightness.DIMENSION,
     tremolo.DIMENSION,
     roughness.DIMENSION,
+    vibrato.DIMENSION,
 )
 
 BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}

@@ -14,12 +14,9 @@ Ear and Hearing 39(2), 226-237.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
-from swift_f0 import SwiftF0
 
-from builder.acoustics import audio, meters, praat, statistics
+from builder.acoustics import meters, praat, statistics, trackers
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import Contour, Jnd, Reason, Sound, Source
@@ -27,9 +24,6 @@ from builder.records import Contour, Jnd, Reason, Sound, Source
 MIN_VOICED_S = 0.5
 MAX_SHIFT_SEMITONES = 9.0
 """Limit of the 95th percentile of |shift| from a source's own F0: up to 6 semitones are the sweep's, the rest is flattening."""
-
-SWIFT_RATE_HZ = 16_000
-SWIFT_MIN_CONFIDENCE = 0.5
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -61,23 +55,6 @@ def manipulate(source: Source, planned: Planned) -> Sound:
     return overlap.with_f0(np.clip(f0_hz, praat.PITCH_FLOOR_HZ, praat.PITCH_CEILING_HZ))
 
 
-@lru_cache(maxsize=1)
-def _swift() -> SwiftF0:
-    return SwiftF0(threads=1)
-
-
-def witness(sound: Sound) -> Contour:
-    """F0 by swift-f0 in semitones re 100 Hz at 16 ms steps; `nan` under its confidence of 0.5. Empty under 0.1 s."""
-    if sound.duration_s < 0.1:
-        return meters.EMPTY
-    samples = audio.resampled(sound.mono, sound.sample_rate_hz, SWIFT_RATE_HZ)
-    found = _swift().detect(samples.astype(np.float32), SWIFT_RATE_HZ)
-    f0_hz = np.asarray(found.pitch_hz, dtype=np.float64)
-    sure = (np.asarray(found.confidence) >= SWIFT_MIN_CONFIDENCE) & (f0_hz > 0.0)
-    semitones = 12.0 * np.log2(np.where(sure, f0_hz, 100.0) / 100.0)
-    return Contour(np.asarray(found.timestamps, dtype=np.float64), np.where(sure, semitones, np.nan))
-
-
 DIMENSION = Dimension(
     name="pitch",
     noun="pitch",
@@ -95,7 +72,7 @@ DIMENSION = Dimension(
     restores=("loudness",),
     manipulate=manipulate,
     measure=meters.f0_semitones,
-    witness=witness,
+    witness=trackers.swift_f0_semitones,
     paper_category="voice_pitch",
     held_by=(HeldBy(meters.f0_semitones, 0.8),),
 )

@@ -26,6 +26,8 @@ HEARD_RATE_HZ = (60.0, 80.0)
 WINDOW_S = 0.25
 FRAME_S, HOP_S = 0.008, 0.002
 LOWEST_F0_HZ = 180.0
+MIN_VOICED = 0.2
+"""Share of frames with F0 from which on a sound has a voice: in noise some frames look voiced by chance."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -36,9 +38,9 @@ def manipulate(source: Source, planned: Planned) -> Sound:
     Refused
         `out_of_range` where the median F0 is under 180 Hz: the modulation would be heard as a lower voice.
     """
-    f0_hz = 100.0 * 2.0 ** (meters.f0_semitones(source.sound).value / 12.0)
-    f0_hz = f0_hz[np.isfinite(f0_hz)]
-    if f0_hz.size and np.median(f0_hz) < LOWEST_F0_HZ:
+    f0 = meters.f0_semitones(source.sound)
+    f0_hz = 100.0 * 2.0 ** (f0.value[f0.valid] / 12.0)
+    if f0_hz.size >= MIN_VOICED * f0.value.size and np.median(f0_hz) < LOWEST_F0_HZ:
         raise Refused(Reason.OUT_OF_RANGE, f"a median F0 of {np.median(f0_hz):.0f} Hz, at least {LOWEST_F0_HZ:.0f} Hz is needed")
     phase = float(np.random.default_rng(source.seed).uniform())
     time_s = np.arange(len(source.sound.samples)) / source.sound.sample_rate_hz
@@ -68,8 +70,8 @@ DIMENSION = Dimension(
     max_span={"speech": 9.0, "vowels": 12.0, "voice": 12.0, "tone": 12.0, "noise": 12.0},
     window_s=0.155,
     holds=("loudness", "pitch"),
-    linked=(),
-    restores=("loudness",),
+    linked=("brightness",),
+    restores=(),
     manipulate=manipulate,
     measure=measure,
     witness=witness,

@@ -25,7 +25,7 @@ from builder.acoustics import modulation
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.records import Contour, Jnd, Sound, Source
 
-BASE_DEPTH_DB = -10.0
+BASE_DEPTH_DB = -12.0
 RATE_HZ = (4.0, 6.5)
 HEARD_RATE_HZ = (3.0, 8.0)
 WINDOW_S = 0.6
@@ -35,7 +35,7 @@ HELD = 0.2
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
-    """The source under a sinusoidal gain of the planned depth about -10 dB; rate and phase are the source's."""
+    """The source under a sinusoidal gain of the planned depth about -12 dB; rate and phase are the source's."""
     rng = np.random.default_rng(source.seed)
     rate_hz, phase = float(rng.uniform(*RATE_HZ)), float(rng.uniform())
     time_s = np.arange(len(source.sound.samples)) / source.sound.sample_rate_hz
