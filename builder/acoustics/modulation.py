@@ -28,8 +28,12 @@ LOWEST_HZ = 80.0
 WHITENED_DB = 30.0
 """Parts of the spectrum further below the strongest aren't raised any more."""
 CONTOUR_HOP_S = 0.01
-MIN_VALID = 0.6
-"""Share of a window's frames that must have an F0."""
+MIN_VALID = 0.5
+"""Share of a window's frames that must have an F0 for its range to be told."""
+MIN_FRAMES = 0.3
+MAX_ERROR = 2.0
+"""A sine is told in a window with gaps where this share of its frames is there, and where the gaps make its standard error at
+most so many times that of a window without."""
 
 
 # -- making -----------------------------------------------------------------------------------------------------------
@@ -64,14 +68,16 @@ def _basis(n_frames: int, hop_s: float, rate_hz: float) -> tuple[FloatArray, Flo
     """Constant, slope, cosine and sine at frames about the middle, shape (n_frames, 4); and a Hann window over them."""
     time_s = (np.arange(n_frames) - (n_frames - 1) / 2.0) * hop_s
     angle = 2.0 * np.pi * rate_hz * time_s
-    return np.stack([np.ones(n_frames), time_s, np.cos(angle), np.sin(angle)], axis=1), np.hanning(n_frames + 2)[1:-1]
+    window: FloatArray = np.hanning(n_frames + 2)[1:-1].astype(np.float64)
+    return np.stack([np.ones(n_frames), time_s, np.cos(angle), np.sin(angle)], axis=1), window
 
 
 @lru_cache(maxsize=512)
 def _solver(n_frames: int, hop_s: float, rate_hz: float) -> FloatArray:
     """What a window of frames is multiplied by to get its four coefficients; shape (4, n_frames)."""
     basis, weight = _basis(n_frames, hop_s, rate_hz)
-    solved: FloatArray = np.linalg.solve(basis.T @ (basis * weight[:, None]), (basis * weight[:, None]).T)
+    weighted = basis * weight[:, None]
+    solved: FloatArray = np.linalg.solve(basis.T @ weighted, weighted.T).astype(np.float64)
     return solved
 
 
@@ -92,21 +98,22 @@ def local_sine(frames: FloatArray, hop_s: float, rate_hz: float) -> tuple[FloatA
     Returns
     -------
     mean, amplitude
-        float64, shape (n_windows,), in the unit of the frames; `nan` in windows with a value in under 60 % of their frames.
+        float64, shape (n_windows,), in the unit of the frames; `nan` in windows whose gaps leave it unsure.
     """
     valid = np.isfinite(frames)
     if valid.all():
-        mean, _, cosine, sine = _solver(frames.shape[1], hop_s, rate_hz) @ frames.T
-        return mean, np.hypot(cosine, sine)
+        found = frames @ _solver(frames.shape[1], hop_s, rate_hz).T
+        return found[:, 0], np.hypot(found[:, 2], found[:, 3])
     basis, weight = _basis(frames.shape[1], hop_s, rate_hz)
-    weighted = valid * weight
-    enough = valid.mean(axis=1) >= MIN_VALID
     product = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), 16)
-    normal = (weighted[enough] @ product).reshape(-1, 4, 4)
-    found = np.full((len(frames), 4), np.nan)
-    right = (weighted[enough] * np.where(valid[enough], frames[enough], 0.0)) @ basis
-    found[enough] = np.linalg.solve(normal, right[:, :, None])[:, :, 0]
-    return found[:, 0], np.hypot(found[:, 2], found[:, 3])
+    whole = np.linalg.inv((weight @ product).reshape(4, 4))
+    weighted = valid * weight
+    inverse = np.linalg.pinv((weighted @ product).reshape(-1, 4, 4), rcond=1e-9, hermitian=True)
+    error = inverse[:, 2, 2] + inverse[:, 3, 3]
+    sure = (valid.sum(axis=1) >= MIN_FRAMES * len(weight)) & (error <= MAX_ERROR**2 * (whole[2, 2] + whole[3, 3]))
+    right = (weighted * np.where(valid, frames, 0.0)) @ basis
+    found = np.where(sure[:, None], (inverse @ right[:, :, None])[:, :, 0], np.nan)
+    return found[:, 0], np.asarray(np.hypot(found[:, 2], found[:, 3]), dtype=np.float64)
 
 
 def strongest_hz(frames: FloatArray, hop_s: float, rates_hz: FloatArray) -> float:
@@ -227,7 +234,7 @@ def hilbert_envelope(sound: Sound, rate_hz: float) -> tuple[FloatArray, float]:
         edged = np.diff(channel, prepend=channel[:1])
         power += np.abs(signal.hilbert(edged, scipy_fft.next_fast_len(len(edged)))[: len(edged)]) ** 2
     step = max(round(sound.sample_rate_hz / rate_hz), 1)
-    return signal.resample_poly(np.sqrt(power), 1, step), step / sound.sample_rate_hz
+    return np.asarray(signal.resample_poly(np.sqrt(power), 1, step), dtype=np.float64), step / sound.sample_rate_hz
 
 
 def _heard(frames: FloatArray, sound: Sound) -> BoolArray:
@@ -297,7 +304,7 @@ def swing_of_f0(f0_cents: Contour, rates_hz: tuple[float, float], window_s: floa
     Returns
     -------
     Contour
-        Cents at the contour's steps; `nan` where under 60 % of a window has F0 and where the middle has none. Empty for a
+        Cents at the contour's steps; `nan` where gaps in a window leave it unsure, and where its middle has no F0. Empty for a
         contour under `window_s`.
     """
     if len(f0_cents.value) < 3:
@@ -320,7 +327,7 @@ def range_of_f0(f0_cents: Contour, window_s: float = 0.4) -> Contour:
     Returns
     -------
     Contour
-        Cents at the contour's steps; `nan` where under 60 % of a window has F0. Empty for a contour under `window_s`.
+        Cents at the contour's steps; `nan` where under half of a window has F0. Empty for a contour under `window_s`.
     """
     if len(f0_cents.value) < 3:
         return meters.EMPTY

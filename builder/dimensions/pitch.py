@@ -14,16 +14,10 @@ Ear and Hearing 39(2), 226-237.
 
 from __future__ import annotations
 
-import numpy as np
-
-from builder.acoustics import meters, praat, statistics, trackers
+from builder.acoustics import intonation, meters, trackers
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
-from builder.records import Contour, Jnd, Reason, Sound, Source
-
-MIN_VOICED_S = 0.5
-MAX_SHIFT_SEMITONES = 9.0
-"""Limit of the 95th percentile of |shift| from a source's own F0: up to 6 semitones are the sweep's, the rest is flattening."""
+from builder.records import Jnd, Reason, Sound, Source
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -38,21 +32,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         return source.synthesise({"pitch": planned.at})
     if source.synthesise is not None:
         raise Refused(Reason.DOES_NOTHING, f"a {source.spec.kind} has no pitch to sweep")
-    overlap = source.sound.once("overlap", praat.Overlap)
-    voiced_s = len(overlap.time_s) * praat.PITCH_STEP_S
-    if voiced_s < MIN_VOICED_S:
-        raise Refused(Reason.UNVOICED, f"{voiced_s:.2f} s of F0, at least {MIN_VOICED_S} s are needed")
-    own = Contour(overlap.time_s, 12.0 * np.log2(overlap.f0_hz / 100.0))
-    trend = statistics.drift_per_s(own, source.start_s, source.end_s) * (own.time_s - np.mean(own.time_s))
-    centre = np.median(own.value - trend)
-    wanted = centre + planned.movement * (own.value - trend - centre) + planned.at(own.time_s)
-    shift = float(np.percentile(np.abs(wanted - own.value), 95))
-    if shift > MAX_SHIFT_SEMITONES:
-        raise Refused(Reason.OUT_OF_RANGE, f"a shift of {shift:.1f} semitones, at most {MAX_SHIFT_SEMITONES}")
-    f0_hz = 100.0 * 2.0 ** (wanted / 12.0)
-    if np.percentile(f0_hz, 2) < praat.PITCH_FLOOR_HZ or np.percentile(f0_hz, 98) > praat.PITCH_CEILING_HZ:
-        raise Refused(Reason.OUT_OF_RANGE, f"F0 from {f0_hz.min():.0f} to {f0_hz.max():.0f} Hz, allowed is 60 to 700 Hz")
-    return overlap.with_f0(np.clip(f0_hz, praat.PITCH_FLOOR_HZ, praat.PITCH_CEILING_HZ))
+    return intonation.changed(source.sound, planned.at, planned.movement, source.start_s, source.end_s)
 
 
 DIMENSION = Dimension(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from builder.acoustics import meters, modulation, praat, trackers
+from builder.acoustics import intonation, meters, modulation, trackers
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import Contour, FloatArray, Jnd, Reason, Sound, Source
@@ -29,7 +29,13 @@ WINDOW_S = 0.6
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
-    """The source with F0 swinging by the planned depth about 130 cents; rate and phase are the source's."""
+    """The source with F0 swinging by the planned depth about 130 cents; rate and phase are the source's.
+
+    Raises
+    ------
+    Refused
+        `does_nothing` on synthesis without F0; on recordings as `intonation.changed`.
+    """
     rng = np.random.default_rng(source.seed)
     rate_hz, phase = float(rng.uniform(*RATE_HZ)), float(rng.uniform())
 
@@ -41,9 +47,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         return source.synthesise({"pitch": semitones})
     if source.synthesise is not None:
         raise Refused(Reason.DOES_NOTHING, f"a {source.spec.kind} has no F0 to swing")
-    overlap = source.sound.once("overlap", praat.Overlap)
-    f0_hz = np.median(overlap.f0_hz) * 2.0 ** (semitones(overlap.time_s) / 12.0)
-    return overlap.with_f0(f0_hz)
+    return intonation.changed(source.sound, semitones, planned.movement, source.start_s, source.end_s)
 
 
 def _in_cents(semitones: Contour) -> Contour:
