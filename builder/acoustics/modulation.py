@@ -102,18 +102,21 @@ def local_sine(frames: FloatArray, hop_s: float, rate_hz: float) -> tuple[FloatA
     """
     valid = np.isfinite(frames)
     if valid.all():
-        found = frames @ _solver(frames.shape[1], hop_s, rate_hz).T
-        return found[:, 0], np.hypot(found[:, 2], found[:, 3])
+        return _mean_and_amplitude(frames @ _solver(frames.shape[1], hop_s, rate_hz).T)
     basis, weight = _basis(frames.shape[1], hop_s, rate_hz)
     product = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), 16)
     whole = np.linalg.inv((weight @ product).reshape(4, 4))
     weighted = valid * weight
-    inverse = np.linalg.pinv((weighted @ product).reshape(-1, 4, 4), rcond=1e-9, hermitian=True)
+    inverse = np.linalg.inv((weighted @ product).reshape(-1, 4, 4) + 1e-6 * np.eye(4))  # an empty window is unsure, not singular
     error = inverse[:, 2, 2] + inverse[:, 3, 3]
     sure = (valid.sum(axis=1) >= MIN_FRAMES * len(weight)) & (error <= MAX_ERROR**2 * (whole[2, 2] + whole[3, 3]))
     right = (weighted * np.where(valid, frames, 0.0)) @ basis
-    found = np.where(sure[:, None], (inverse @ right[:, :, None])[:, :, 0], np.nan)
-    return found[:, 0], np.asarray(np.hypot(found[:, 2], found[:, 3]), dtype=np.float64)
+    return _mean_and_amplitude(np.where(sure[:, None], (inverse @ right[:, :, None])[:, :, 0], np.nan))
+
+
+def _mean_and_amplitude(coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
+    amplitude: FloatArray = np.hypot(coefficients[:, 2], coefficients[:, 3]).astype(np.float64)
+    return coefficients[:, 0], amplitude
 
 
 def strongest_hz(frames: FloatArray, hop_s: float, rates_hz: FloatArray) -> float:
@@ -129,7 +132,8 @@ def _windows(value: FloatArray, hop_s: float, window_s: float) -> tuple[FloatArr
     if len(value) < width:
         return np.zeros((0, width)), np.zeros(0)
     frames = np.lib.stride_tricks.sliding_window_view(value, width)[::stride]
-    return frames, (np.arange(len(frames)) * stride + (width - 1) / 2.0) * hop_s
+    centre_s: FloatArray = (np.arange(len(frames), dtype=np.float64) * stride + (width - 1) / 2.0) * hop_s
+    return frames, centre_s
 
 
 # -- depth of amplitude modulation --------------------------------------------------------------------------------------

@@ -3,6 +3,14 @@
 Swept by a sinusoidal gain 1 + m sin at 70 Hz, the rate at which sounds are roughest, divided by its own RMS. Measured by a
 local sine in the power of short frames, at the strongest rate from 60 to 80 Hz; witnessed by the ripple of Hilbert's envelope.
 
+The division keeps the mean power of each cycle, and both models of loudness average over far more than a cycle: so loudness
+is held without being restored. Side bands fill the gaps between harmonics, which a spectral tilt takes for a change of
+brightness: that is linked.
+
+A carrier under 180 Hz has side bands that make it a lower voice, of 70 Hz or so, and is refused; a higher one is rejected
+where its F0 goes over to such a multiple of its period. Of running speech, too few voices are high enough, and those that
+are go under 180 Hz often enough that hardly a pair in four is left: so it's no carrier here, nor are repeated syllables.
+
 Roughness in asper grows about as m to the power of 1.6: 1 dB of m is about 20 % of asper, 1.4 dB about 30 %.
 
 References
@@ -67,7 +75,7 @@ DIMENSION = Dimension(
         source="about 20 % of asper, 30 % on running speech (roughness grows about as the depth to the power of 1.6); a convention "
         "until listeners confirm it",
     ),
-    max_span={"speech": 9.0, "vowels": 12.0, "voice": 12.0, "tone": 12.0, "noise": 12.0},
+    max_span={"vowels": 12.0, "voice": 12.0, "tone": 12.0, "noise": 12.0},
     window_s=0.155,
     holds=("loudness", "pitch"),
     linked=("brightness",),
