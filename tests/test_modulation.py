@@ -21,13 +21,13 @@ AMPLITUDE = {"tremolo": (4.0, 5.3, 6.5), "roughness": (65.0, 70.0, 75.0)}
 
 
 def carrier(kind: str, sample_rate_hz: int = 16_000, duration_s: float = 3.0) -> Sound:
-    """A steady sound: a tone of 500 Hz, a complex tone of 250 Hz, white noise, or noise that falls by 6 dB per octave."""
+    """A steady sound: a tone of 500 Hz, a complex tone of 300 Hz, white noise, or noise that falls by 6 dB per octave."""
     n = round(duration_s * sample_rate_hz)
     time_s = np.arange(n) / sample_rate_hz
     if kind == "tone":
         return Sound(0.1 * np.sin(2.0 * np.pi * 500.0 * time_s), sample_rate_hz)
     if kind == "complex":
-        return Sound(0.03 * sum(np.sin(2.0 * np.pi * 250.0 * k * time_s) / k for k in range(1, 10)), sample_rate_hz)
+        return Sound(0.03 * sum(np.sin(2.0 * np.pi * 300.0 * k * time_s) / k for k in range(1, 10)), sample_rate_hz)
     noise = np.random.default_rng(1).standard_normal(n)
     frequency_hz = np.maximum(np.fft.rfftfreq(n, 1.0 / sample_rate_hz), 80.0)
     if kind == "brown":
