@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from builder.dimensions import brightness, loudness, pitch, tempo
+from importlib import import_module
+
 from builder.dimensions._contract import Dimension, Planned
 
 __all__ = ["BY_NAME", "DIMENSIONS", "Dimension", "Planned"]
 
-DIMENSIONS: tuple[Dimension, ...] = (
-    pitch.DIMENSION,
-    loudness.DIMENSION,
-    tempo.DIMENSION,
-    brightness.DIMENSION,
+NAMES = (
+    "pitch",
+    "loudness",
+    "tempo",
+    "brightness",
+    "roughness",
+    "vibrato",
+    "tremolo",
 )
+
+DIMENSIONS: tuple[Dimension, ...] = tuple(import_module(f"{__name__}.{name}").DIMENSION for name in NAMES)
 
 BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}

@@ -14,22 +14,10 @@ Ear and Hearing 39(2), 226-237.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-import numpy as np
-from swift_f0 import SwiftF0
-
-from builder.acoustics import audio, meters, praat, statistics
+from builder.acoustics import intonation, meters, trackers
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
-from builder.records import Contour, Jnd, Reason, Sound, Source
-
-MIN_VOICED_S = 0.5
-MAX_SHIFT_SEMITONES = 9.0
-"""Limit of the 95th percentile of |shift| from a source's own F0: up to 6 semitones are the sweep's, the rest is flattening."""
-
-SWIFT_RATE_HZ = 16_000
-SWIFT_MIN_CONFIDENCE = 0.5
+from builder.records import Jnd, Reason, Sound, Source
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -44,38 +32,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         return source.synthesise({"pitch": planned.at})
     if source.synthesise is not None:
         raise Refused(Reason.DOES_NOTHING, f"a {source.spec.kind} has no pitch to sweep")
-    overlap = source.sound.once("overlap", praat.Overlap)
-    voiced_s = len(overlap.time_s) * praat.PITCH_STEP_S
-    if voiced_s < MIN_VOICED_S:
-        raise Refused(Reason.UNVOICED, f"{voiced_s:.2f} s of F0, at least {MIN_VOICED_S} s are needed")
-    own = Contour(overlap.time_s, 12.0 * np.log2(overlap.f0_hz / 100.0))
-    trend = statistics.drift_per_s(own, source.start_s, source.end_s) * (own.time_s - np.mean(own.time_s))
-    centre = np.median(own.value - trend)
-    wanted = centre + planned.movement * (own.value - trend - centre) + planned.at(own.time_s)
-    shift = float(np.percentile(np.abs(wanted - own.value), 95))
-    if shift > MAX_SHIFT_SEMITONES:
-        raise Refused(Reason.OUT_OF_RANGE, f"a shift of {shift:.1f} semitones, at most {MAX_SHIFT_SEMITONES}")
-    f0_hz = 100.0 * 2.0 ** (wanted / 12.0)
-    if np.percentile(f0_hz, 2) < praat.PITCH_FLOOR_HZ or np.percentile(f0_hz, 98) > praat.PITCH_CEILING_HZ:
-        raise Refused(Reason.OUT_OF_RANGE, f"F0 from {f0_hz.min():.0f} to {f0_hz.max():.0f} Hz, allowed is 60 to 700 Hz")
-    return overlap.with_f0(np.clip(f0_hz, praat.PITCH_FLOOR_HZ, praat.PITCH_CEILING_HZ))
-
-
-@lru_cache(maxsize=1)
-def _swift() -> SwiftF0:
-    return SwiftF0(threads=1)
-
-
-def witness(sound: Sound) -> Contour:
-    """F0 by swift-f0 in semitones re 100 Hz at 16 ms steps; `nan` under its confidence of 0.5. Empty under 0.1 s."""
-    if sound.duration_s < 0.1:
-        return meters.EMPTY
-    samples = audio.resampled(sound.mono, sound.sample_rate_hz, SWIFT_RATE_HZ)
-    found = _swift().detect(samples.astype(np.float32), SWIFT_RATE_HZ)
-    f0_hz = np.asarray(found.pitch_hz, dtype=np.float64)
-    sure = (np.asarray(found.confidence) >= SWIFT_MIN_CONFIDENCE) & (f0_hz > 0.0)
-    semitones = 12.0 * np.log2(np.where(sure, f0_hz, 100.0) / 100.0)
-    return Contour(np.asarray(found.timestamps, dtype=np.float64), np.where(sure, semitones, np.nan))
+    return intonation.changed(source.sound, planned.at, planned.movement, source.start_s, source.end_s)
 
 
 DIMENSION = Dimension(
@@ -95,7 +52,7 @@ DIMENSION = Dimension(
     restores=("loudness",),
     manipulate=manipulate,
     measure=meters.f0_semitones,
-    witness=witness,
+    witness=trackers.swift_f0_semitones,
     paper_category="voice_pitch",
     held_by=(HeldBy(meters.f0_semitones, 0.8),),
 )
