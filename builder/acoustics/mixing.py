@@ -304,7 +304,7 @@ def reverberant_field(sound: Sound, seed: int) -> Sound:
 # -- what is added: distortion ----------------------------------------------------------------------------------------
 
 OVERSAMPLING = 4
-DRIVE = 2.5
+DRIVE = 2.0
 """Gain into the bend of a sound at unit RMS, which takes the tops of speech and vowels well into it; a convention."""
 LEVEL_WINDOW_S = 0.05
 PRODUCTS_UP_TO_HZ = 1500.0
