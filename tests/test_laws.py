@@ -461,13 +461,13 @@ def third_levels_lufs(sound: Sound, start_s: float, end_s: float) -> tuple[float
 
 
 def check_clip(pair: PairPlan, clip: fill.Clip, flat: Sound, margins: Margins) -> None:
-    """What is true of every accepted clip, measured here again on its samples alone where that can be done another way."""
+    """What is true of every accepted clip, measured here again on its samples (and parts) where that can be done another way."""
     dimension = BY_NAME[pair.dimension]
     assert set(clip.leaks) == {name for name in (*dimension.holds, *dimension.linked) if name in BY_NAME}
     for name in dimension.holds:
         leak = clip.leaks.get(name)
         assert leak is None or abs(leak) <= margins.max_leak_jnd, f"{name} moved by {leak} J"
-    contour = measure.measure(Sound(clip.sound.samples.copy(), RATE_HZ), dimension)
+    contour = measure.measure(Sound(clip.sound.samples.copy(), RATE_HZ, clip.sound.parts), dimension)
     heard = label.hear(contour, clip.start_s, clip.end_s)
     assert heard == clip.heard
     assert label.direction_of(heard, pair.jnd, margins) == clip.sign

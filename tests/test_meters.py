@@ -755,10 +755,11 @@ def test_no_length_makes_a_meter_raise(name: str, carrier: str) -> None:
 
 @pytest.mark.parametrize("dimension", DIMENSIONS, ids=lambda dimension: dimension.name)
 def test_ten_measurements_are_exactly_equal(dimension: Dimension) -> None:
-    """The same samples measured ten times, each time as a new sound, give the same bits, by every method."""
+    """The same samples measured ten times, each time as a new sound, give the same bits, by every method that needs no parts."""
     envelope = 0.5 - 0.5 * np.cos(2.0 * np.pi * 4.0 * np.arange(32_000) / 16_000)
     samples = envelope * glide(150.0, 4.0).samples
-    for how in (dimension.measure, dimension.witness, *(held.measure for held in dimension.held_by)):
+    of_samples = () if dimension.basis == "parts" else (dimension.measure,)
+    for how in (*of_samples, dimension.witness, *(held.measure for held in dimension.held_by)):
         contours = [how(Sound(samples.copy(), 16_000)) for _ in range(10)]
         assert contours[0].valid.any()
         for again in contours[1:]:

@@ -14,6 +14,9 @@ NAMES = (
     "tempo",
     "brightness",
     "roughness",
+    "distortion",
+    "noise",
+    "reverberation",
     "vibrato",
     "tremolo",
 )
