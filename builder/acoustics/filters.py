@@ -24,6 +24,9 @@ LEVEL_SHARE = 0.45
 TILT_LOW_HZ = 100.0
 """Tilt is held below this frequency: there is rumble but no voice, and a steep tilt would raise it by 30 dB."""
 
+KNEE_OCTAVES = 0.09
+LOW_PASS_FLOOR_DB = -100.0
+
 
 def scaled_by_db(sound: Sound, gain_db: FloatArray | float) -> Sound:
     """A sound times a gain, its parts along with it.
@@ -82,6 +85,28 @@ def tilted(sound: Sound, db_per_octave: Callable[[FloatArray], FloatArray]) -> S
     def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
         octave = np.log2(np.maximum(frequency_hz, TILT_LOW_HZ) / meters.REFERENCE_HZ)
         return db_per_octave(time_s) * octave
+
+    return filtered(sound, gain_db)
+
+
+def low_passed(sound: Sound, cutoff_octaves: Callable[[FloatArray], FloatArray], slope_db_per_octave: float) -> Sound:
+    """A mono sound behind a low-pass whose cutoff varies over time.
+
+    Flat up to the cutoff, a straight fall beyond it, with a knee about a quarter of an octave wide that is 6 dB down at 96 dB
+    per octave; no further down than 100 dB.
+
+    Parameters
+    ----------
+    cutoff_octaves
+        Of time_s, any shape: cutoff there in octaves re 1 kHz, same shape.
+    slope_db_per_octave
+        Of the fall.
+    """
+
+    def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
+        beyond = np.log2(np.maximum(frequency_hz, 1.0) / meters.REFERENCE_HZ) - cutoff_octaves(time_s)
+        softened = KNEE_OCTAVES * np.logaddexp(0.0, beyond / KNEE_OCTAVES)
+        return np.maximum(-slope_db_per_octave * softened, LOW_PASS_FLOOR_DB)
 
     return filtered(sound, gain_db)
 
