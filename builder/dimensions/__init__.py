@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.dimensions import brightness, clarity, loudness, pitch, tempo
+from builder.dimensions import brightness, clarity, loudness, pan, pitch, tempo
 from builder.dimensions._contract import Dimension, Planned
 
 __all__ = ["BY_NAME", "DIMENSIONS", "Dimension", "Planned"]
@@ -13,6 +13,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     tempo.DIMENSION,
     brightness.DIMENSION,
     clarity.DIMENSION,
+    pan.DIMENSION,
 )
 
 BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
