@@ -5,8 +5,8 @@ is held by construction. Measured by both channels' energies in windows; witness
 differences. Interaural correlation is no witness: it's 1 at any level difference of the same samples.
 
 Level is all that moves: no delay between the ears and no decorrelation is added. In the mean of both channels, which is what a mono
-model hears, a sound 6 dB to the right is 0.5 dB softer than in the middle, and just as soft 6 dB to the left: both clips of a pair
-are the same then, and nothing tells the answer.
+model hears, a sound 6 dB to the right is as one 6 dB to the left: both clips of a pair are the same sound then, and nothing tells
+the answer.
 
 References
 ----------
