@@ -24,7 +24,7 @@ LEVEL_SHARE = 0.45
 TILT_LOW_HZ = 100.0
 """Tilt is held below this frequency: there is rumble but no voice, and a steep tilt would raise it by 30 dB."""
 
-KNEE_OCTAVES = 0.09
+CUTOFF_DB = 6.0
 LOW_PASS_FLOOR_DB = -100.0
 
 
@@ -92,8 +92,8 @@ def tilted(sound: Sound, db_per_octave: Callable[[FloatArray], FloatArray]) -> S
 def low_passed(sound: Sound, cutoff_octaves: Callable[[FloatArray], FloatArray], slope_db_per_octave: float) -> Sound:
     """A mono sound behind a low-pass whose cutoff varies over time.
 
-    Flat up to the cutoff, a straight fall beyond it, with a knee about a quarter of an octave wide that is 6 dB down at 96 dB
-    per octave; no further down than 100 dB.
+    Flat below the cutoff and a straight fall in dB per octave above it, which join in a soft knee that is 6 dB down at the
+    cutoff; no further down than 100 dB.
 
     Parameters
     ----------
@@ -105,8 +105,8 @@ def low_passed(sound: Sound, cutoff_octaves: Callable[[FloatArray], FloatArray],
 
     def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
         beyond = np.log2(np.maximum(frequency_hz, 1.0) / meters.REFERENCE_HZ) - cutoff_octaves(time_s)
-        softened = KNEE_OCTAVES * np.logaddexp(0.0, beyond / KNEE_OCTAVES)
-        return np.maximum(-slope_db_per_octave * softened, LOW_PASS_FLOOR_DB)
+        knee = CUTOFF_DB / (slope_db_per_octave * np.log(2.0))
+        return np.maximum(-slope_db_per_octave * knee * np.logaddexp(0.0, beyond / knee), LOW_PASS_FLOOR_DB)
 
     return filtered(sound, gain_db)
 

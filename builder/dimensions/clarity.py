@@ -1,6 +1,6 @@
 """Clarity: how far up the spectrum reaches, from muffled to clear, in octaves of low-pass cutoff re 1 kHz.
 
-Swept by a time-varying low-pass of 96 dB per octave about 4 kHz, then brought back to the sham's loudness. Measured by the
+Swept by a time-varying low-pass of 144 dB per octave about 4.1 kHz, then brought back to the sham's loudness. Measured by the
 highest frequency within 55 dB of the frame's strongest band; witnessed by DIN 45692 sharpness.
 
 A low-pass can only take away, so a source must reach up to the sweep's clear end by itself. A trend of its own that is left
@@ -26,9 +26,9 @@ from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
-BASE_OCTAVES = 2.0
-"""Cutoff in the middle of every sweep: 4 kHz."""
-SLOPE_DB_PER_OCTAVE = 96.0
+BASE_OCTAVES = 2.05
+"""Cutoff in the middle of every sweep: 4.1 kHz."""
+SLOPE_DB_PER_OCTAVE = 144.0
 REACH_DEPTH_DB = 50.0
 """Depth at which a source must reach up to the sweep's highest cutoff: heard for sure, where the meter's own is about at threshold."""
 SURE_SHARE = 25.0
