@@ -25,6 +25,7 @@ TILT_LOW_HZ = 100.0
 """Tilt is held below this frequency: there is rumble but no voice, and a steep tilt would raise it by 30 dB."""
 
 CUTOFF_DB = 6.0
+"""How far down a low-pass is at its cutoff."""
 LOW_PASS_FLOOR_DB = -100.0
 
 
@@ -106,7 +107,8 @@ def low_passed(sound: Sound, cutoff_octaves: Callable[[FloatArray], FloatArray],
     def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
         beyond = np.log2(np.maximum(frequency_hz, 1.0) / meters.REFERENCE_HZ) - cutoff_octaves(time_s)
         knee = CUTOFF_DB / (slope_db_per_octave * np.log(2.0))
-        return np.maximum(-slope_db_per_octave * knee * np.logaddexp(0.0, beyond / knee), LOW_PASS_FLOOR_DB)
+        fall_db: FloatArray = slope_db_per_octave * knee * np.logaddexp(0.0, beyond / knee)
+        return np.maximum(-fall_db, LOW_PASS_FLOOR_DB)
 
     return filtered(sound, gain_db)
 
