@@ -54,6 +54,7 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
             rejected[cell["dimension"]][reason] = rejected[cell["dimension"]].get(reason, 0) + count
     return {
         "dimensions": names,
+        "stereo": [name for name in names if BY_NAME[name].stereo],
         "n_clips": len(rows),
         "n_controls": sum(cell["published"] for cell in manifest["cells"] if cell["curve"] == "flat"),
         "tally": tally,
@@ -128,10 +129,12 @@ def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, A
 
 
 def _folders(config: str, dimensions: list[str]) -> list[str]:
-    """Beginnings of the names of a configuration's shards."""
+    """Beginnings of the names of a configuration's shards. `all` is every mono dimension; of a build with none, every dimension."""
     if config == CONTROLS:
         return [f"{CONTROLS}/{dimension}-" for dimension in dimensions]
-    return [f"{dimension}/" for dimension in (dimensions if config == ALL else [config])]
+    if config != ALL:
+        return [f"{config}/"]
+    return [f"{dimension}/" for dimension in dimensions if not BY_NAME[dimension].stereo] or [f"{dimension}/" for dimension in dimensions]
 
 
 def _has(shards: list[Mapping[str, Any]], folder: str, split: str) -> bool:

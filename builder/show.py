@@ -115,9 +115,13 @@ def _against_sham(values: Mapping[str, Any]) -> str:
 
 def _draw_wave(axes: Any, sound: Sound) -> None:
     time_s = np.arange(len(sound.samples)) / sound.sample_rate_hz
-    axes.plot(time_s, sound.samples, color=INK, linewidth=0.4)
     limit = max(float(np.max(np.abs(sound.samples))), 1e-3)
-    axes.set(ylabel="full scale", ylim=(-1.05 * limit, 1.05 * limit), xlim=(0, sound.duration_s))
+    height = 2.1 * limit
+    for number, channel in enumerate(sound.channels):
+        axes.plot(time_s, channel - number * height, color=INK, linewidth=0.4)
+    axes.set(ylabel="full scale", xlim=(0, sound.duration_s), ylim=(height / 2.0 - len(sound.channels) * height, height / 2.0))
+    if len(sound.channels) == 2:
+        axes.set_yticks([0.0, -height], ["left", "right"])
 
 
 def _draw_spectrum(axes: Any, sound: Sound) -> None:

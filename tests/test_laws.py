@@ -183,8 +183,8 @@ def test_more_span_moves_more(case: Case, sign: int) -> None:
 
 
 def test_length_in_is_length_out(case: Case) -> None:
-    """Sham and both clips are as long as the source, to the sample."""
-    wanted = case.source.sound.samples.shape
+    """Sham and both clips are as long as the source, to the sample, in the dimension's one or two channels."""
+    wanted = (*case.source.sound.samples.shape, *([2] if case.dimension.stereo else []))
     assert render.sham(case.pair, case.source).samples.shape == wanted
     for sign in (1, -1):
         assert case.clip(sign).samples.shape == wanted

@@ -24,6 +24,10 @@ LEVEL_SHARE = 0.45
 TILT_LOW_HZ = 100.0
 """Tilt is held below this frequency: there is rumble but no voice, and a steep tilt would raise it by 30 dB."""
 
+CUTOFF_DB = 6.0
+"""How far down a low-pass is at its cutoff."""
+LOW_PASS_FLOOR_DB = -100.0
+
 
 def scaled_by_db(sound: Sound, gain_db: FloatArray | float) -> Sound:
     """A sound times a gain, its parts along with it.
@@ -82,6 +86,29 @@ def tilted(sound: Sound, db_per_octave: Callable[[FloatArray], FloatArray]) -> S
     def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
         octave = np.log2(np.maximum(frequency_hz, TILT_LOW_HZ) / meters.REFERENCE_HZ)
         return db_per_octave(time_s) * octave
+
+    return filtered(sound, gain_db)
+
+
+def low_passed(sound: Sound, cutoff_octaves: Callable[[FloatArray], FloatArray], slope_db_per_octave: float) -> Sound:
+    """A mono sound behind a low-pass whose cutoff varies over time.
+
+    Flat below the cutoff and a straight fall in dB per octave above it, which join in a soft knee that is 6 dB down at the
+    cutoff; no further down than 100 dB.
+
+    Parameters
+    ----------
+    cutoff_octaves
+        Of time_s, any shape: cutoff there in octaves re 1 kHz, same shape.
+    slope_db_per_octave
+        Of the fall.
+    """
+
+    def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
+        beyond = np.log2(np.maximum(frequency_hz, 1.0) / meters.REFERENCE_HZ) - cutoff_octaves(time_s)
+        knee = CUTOFF_DB / (slope_db_per_octave * np.log(2.0))
+        fall_db: FloatArray = slope_db_per_octave * knee * np.logaddexp(0.0, beyond / knee)
+        return np.maximum(-fall_db, LOW_PASS_FLOOR_DB)
 
     return filtered(sound, gain_db)
 

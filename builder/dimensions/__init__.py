@@ -17,8 +17,10 @@ NAMES = (
     "distortion",
     "noise",
     "reverberation",
+    "clarity",
     "vibrato",
     "tremolo",
+    "pan",
 )
 
 DIMENSIONS: tuple[Dimension, ...] = tuple(import_module(f"{__name__}.{name}").DIMENSION for name in NAMES)

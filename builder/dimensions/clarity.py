@@ -1,0 +1,90 @@
+"""Clarity: how far up the spectrum reaches, from muffled to clear, in octaves of low-pass cutoff re 1 kHz.
+
+Swept by a time-varying low-pass of 144 dB per octave about 4.1 kHz, then brought back to the sham's loudness. Measured by the
+highest frequency within 55 dB of the frame's strongest band; witnessed by DIN 45692 sharpness.
+
+A low-pass can only take away, so a source must reach up to the sweep's clear end by itself. A trend of its own that is left
+behind the middle cutoff is taken out.
+
+No gain gives a muffled sound its loudness back by BS.1770 and by ISO 532-1 alike: at equal LUFS, each octave that is cut off
+below 3 kHz costs 2 to 4 phon. Above 4 kHz it costs 1 to 2: so the sweep lies there, and carries the smallest tier only. Twice as
+much would leak loudness in most pairs, or need sources that reach beyond 8 kHz.
+
+Tones are no carriers, for their few harmonics would go out one by one; nor are pulses, of which most are tones.
+
+References
+----------
+DIN 45692:2009 (sharpness). A contrast of 2 J moves it by about 0.1 acum on voices, 0.2 to 0.3 on running speech and noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from builder.acoustics import bandwidth, filters, meters, statistics
+from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.errors import Refused
+from builder.records import FloatArray, Jnd, Reason, Sound, Source
+
+BASE_OCTAVES = 2.05
+"""Cutoff in the middle of every sweep: 4.1 kHz."""
+SLOPE_DB_PER_OCTAVE = 144.0
+REACH_DEPTH_DB = 50.0
+"""Depth at which a source must reach up to the sweep's highest cutoff: heard for sure, where the meter's own is about at threshold."""
+SURE_SHARE = 25.0
+"""Percentile of a source's reach over its frames that counts."""
+
+
+def manipulate(source: Source, planned: Planned) -> Sound:
+    """The source behind a low-pass at the base cutoff plus the planned one, less the trend that is left at the base.
+
+    Raises
+    ------
+    Refused
+        `out_of_range` where the source doesn't reach up to the highest cutoff in three quarters of its frames.
+    """
+    _check_reach(source.sound, BASE_OCTAVES + abs(planned.span) / 2.0)
+    trend = source.sound.once("clarity trend", lambda sound: _trend_at_base(sound, source.start_s, source.end_s))
+    middle_s = (source.start_s + source.end_s) / 2.0
+
+    def cutoff_octaves(time_s: FloatArray) -> FloatArray:
+        return BASE_OCTAVES + planned.at(time_s) - trend * (time_s - middle_s)
+
+    return filters.low_passed(source.sound, cutoff_octaves, SLOPE_DB_PER_OCTAVE)
+
+
+def _trend_at_base(sound: Sound, start_s: float, end_s: float) -> float:
+    """Octaves per second by which the edge drifts behind a low-pass that holds still."""
+    still = filters.low_passed(sound, lambda time_s: np.full_like(time_s, BASE_OCTAVES), SLOPE_DB_PER_OCTAVE)
+    return statistics.drift_per_s(bandwidth.upper_edge_octaves(still), start_s, end_s)
+
+
+def _check_reach(sound: Sound, needed: float) -> None:
+    edge = sound.once("clarity reach", lambda of: bandwidth.upper_edge_octaves(of, REACH_DEPTH_DB))
+    reach = float(np.percentile(edge.value[edge.valid], SURE_SHARE)) if edge.valid.any() else -np.inf
+    if reach < needed:
+        reach_hz, needed_hz = (meters.REFERENCE_HZ * 2.0**octave for octave in (reach, needed))
+        raise Refused(Reason.OUT_OF_RANGE, f"the source reaches up to {reach_hz:.0f} Hz, the sweep needs {needed_hz:.0f} Hz")
+
+
+DIMENSION = Dimension(
+    name="clarity",
+    noun="clarity",
+    unit="octaves",
+    jnd=Jnd(
+        steady=1.0 / 3.0,
+        running=0.5,
+        source="1/3 octave of cutoff on steady sounds and 1/2 on running speech, some 0.05 to 0.15 acum: conventions until listeners "
+        "confirm them",
+    ),
+    max_span={"speech": 1.5, "syllables": 1.0, "vowels": 1.0, "voice": 1.0, "voice_syllables": 1.0, "noise": 1.0},
+    window_s=bandwidth.WINDOW_S,
+    holds=("loudness", "pitch"),
+    linked=("brightness",),
+    restores=("loudness",),
+    manipulate=manipulate,
+    measure=bandwidth.upper_edge_octaves,
+    witness=meters.sharpness_acum,
+    paper_category="voice_clarity",
+    held_by=(HeldBy(bandwidth.upper_edge_octaves, 0.8),),
+)
