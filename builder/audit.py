@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from builder.acoustics import audio, statistics
-from builder.dimensions import BY_NAME, DIMENSIONS, Dimension
+from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES, HeldBy
 from builder.keys import rank_of
 from builder.layout import read_rows, split_of, write_json
 from builder.records import CONTROLS, FloatArray, Sound
@@ -118,18 +118,17 @@ def _changes(row: Mapping[str, Any], up: Sound, down: Sound) -> dict[str, Any]:
     """
     swept, kind = BY_NAME[row["dimension"]], row["source_kind"]
     half: dict[str, float | None] = {}
-    for other in DIMENSIONS:
+    for name, (other, how) in MEASURES.items():
         change = float("nan")
-        if kind in other.max_span or other.name in (*swept.holds, *swept.linked):
-            change = _moved(up, down, other, swept.warps_time, row["active_start_s"], row["active_end_s"]) / 2.0 / other.jnd.on(kind)
-        half[other.name] = float(change) if np.isfinite(change) else None
+        if kind in other.max_span or {name, other.name} & {*swept.holds, *swept.linked}:
+            change = _moved(up, down, how, swept.warps_time, row["active_start_s"], row["active_end_s"]) / 2.0 / other.jnd.on(kind)
+        half[name] = float(change) if np.isfinite(change) else None
     return {"dimension": swept.name, "source_kind": kind, "tier": row["tier"], "change_jnd": half}
 
 
-def _moved(up: Sound, down: Sound, other: Dimension, warps_time: bool, start_s: float, end_s: float) -> float:
+def _moved(up: Sound, down: Sound, how: HeldBy, warps_time: bool, start_s: float, end_s: float) -> float:
     """Rising clip against falling one from first to last third; moment by moment where a sweep leaves moments where they are."""
-    how = other.held_by[0]
-    first, second = how.measure(up), how.measure(down)
+    first, second = how.contour(up), how.contour(down)
     if not warps_time:
         return statistics.moved(first, second, None, start_s, end_s, how.factor_per_ten)
     if how.factor_per_ten is not None:
@@ -147,13 +146,13 @@ def _leaks(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for swept in _in_order(change["dimension"] for change in changes):
         mine = [change["change_jnd"] for change in changes if change["dimension"] == swept]
-        for other in DIMENSIONS:
-            moved: FloatArray = np.array([change[other.name] for change in mine if change[other.name] is not None], dtype=np.float64)
+        for name, (other, _) in MEASURES.items():
+            moved: FloatArray = np.array([change[name] for change in mine if change[name] is not None], dtype=np.float64)
             found.append(
                 {
                     "swept": swept,
-                    "measured": other.name,
-                    "linked": other.name in BY_NAME[swept].linked,
+                    "measured": name,
+                    "linked": bool({name, other.name} & set(BY_NAME[swept].linked)),
                     "n_pairs": len(mine),
                     "n_measured": len(moved),
                     "mean_jnd": round(float(np.mean(moved)), 4) if moved.size else None,
@@ -240,7 +239,7 @@ def _failures(report: Mapping[str, Any]) -> list[str]:
         f"{leak['swept']} moves {leak['measured']}: 95th percentile {leak['p95_jnd']:.2f} J over {leak['n_measured']} pairs, "
         f"at most {MAX_LEAK_JND:g} J is allowed; hold it, or declare it linked"
         for leak in report["leaks"]
-        if leak["swept"] != leak["measured"] and not leak["linked"] and (leak["p95_jnd"] or 0.0) >= MAX_LEAK_JND
+        if leak["swept"] != MEASURES[leak["measured"]][0].name and not leak["linked"] and (leak["p95_jnd"] or 0.0) >= MAX_LEAK_JND
     ]
     lines += [
         f"{item['dimension']}: silence at the ends tells the direction: AUC {item['auc']:.2f} ({item['low']:.2f} to {item['high']:.2f})"
@@ -278,7 +277,7 @@ def _yields_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _leaks_text(leaks: Sequence[Mapping[str, Any]]) -> str:
-    columns = _in_order(leak["measured"] for leak in leaks)
+    columns = list(dict.fromkeys(leak["measured"] for leak in leaks))
     lines = [
         "what a sweep moves, in J: median and 95th percentile of |change|; () linked, - not measurable",
         f"{'swept':<15}" + "".join(f"{name[:10]:>12}" for name in columns),
@@ -293,7 +292,7 @@ def _leak_text(leak: Mapping[str, Any]) -> str:
     if leak["p95_jnd"] is None:
         return "-"
     figure = f"{leak['median_jnd']:.1f} {leak['p95_jnd']:.1f}"
-    return f"[{figure}]" if leak["swept"] == leak["measured"] else f"({figure})" if leak["linked"] else figure
+    return f"[{figure}]" if leak["swept"] == MEASURES[leak["measured"]][0].name else f"({figure})" if leak["linked"] else figure
 
 
 def _silence_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from builder import label, measure, plan, render, sources
 from builder.acoustics import statistics, voice
 from builder.corpora import Corpus
-from builder.dimensions import BY_NAME, Dimension
+from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.errors import CellUnfilled, Refused
 from builder.recipe import SpeechRule
 from builder.records import Cell, Margins, PairPlan, Reason, ShardPlan, Sound, Source
@@ -116,19 +116,17 @@ def _leaks(
 ) -> dict[str, float | None]:
     """Change of each held and linked dimension against the sham, in J; a held one beyond its limit rejects the pair."""
     found: dict[str, float | None] = {}
-    for name in (*dimension.holds, *dimension.linked):
-        other = BY_NAME.get(name)
-        if other is None:
+    for name, (other, how) in MEASURES.items():
+        held = other.name in dimension.holds and name not in dimension.linked
+        if not held and other.name not in dimension.linked and name not in dimension.linked:
             continue
+        contours = [measure.held(of, name) for of in (sound, flat)]
         jnd = other.jnd.on(pair.source.kind)
-        pairs = zip(other.held_by, measure.held(sound, other), measure.held(flat, other), strict=True)
-        for number, (how, clip_contour, sham_contour) in enumerate(pairs):
-            leak = label.leak_jnd(clip_contour, sham_contour, to_sham_s, source.start_s, source.end_s, jnd, how.factor_per_ten)
-            if number == 0:
-                found[name] = leak
-            limit = margins.max_leak_jnd if number == 0 else how.limit_jnd
-            if name in dimension.holds and leak is not None and abs(leak) > limit:
-                raise _Rejected(f"{Reason.LEAK.value}_{name}", f"{name} moved by {leak:+.2f} J, at most {limit:g} J is allowed")
+        leak = label.leak_jnd(contours[0], contours[1], to_sham_s, source.start_s, source.end_s, jnd, how.factor_per_ten)
+        found[name] = leak
+        limit = margins.max_leak_jnd if name == other.name else how.limit_jnd
+        if held and leak is not None and abs(leak) > limit:
+            raise _Rejected(f"{Reason.LEAK.value}_{name}", f"{name} moved by {leak:+.2f} J, at most {limit:g} J is allowed")
     return found
 
 

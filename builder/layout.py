@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
 
-from builder.dimensions import DIMENSIONS
+from builder.dimensions import MEASURES
 from builder.errors import DatasetInvalid, NotFound
 from builder.records import Direction, ShardPlan
 
@@ -62,7 +62,7 @@ def features(sample_rate_hz: int) -> Features:
             "difference_r_squared": number,
             "witness": text,
             "witness_effect": number,
-            "leak_jnd": {dimension.name: number for dimension in DIMENSIONS},
+            "leak_jnd": dict.fromkeys(MEASURES, number),
             "contour_time_s": List(Value("float32")),
             "contour_value": List(Value("float32")),
             "label_basis": text,

@@ -5,7 +5,7 @@ Nothing here takes a plan, a direction or a source: by type, a measurement can't
 
 from __future__ import annotations
 
-from builder.dimensions import BY_NAME, Dimension
+from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.records import Contour, Sound
 
 
@@ -25,9 +25,9 @@ def witness(sound: Sound, dimension: Dimension) -> Contour:
     return sound.once(f"witness {dimension.name}", dimension.witness)
 
 
-def held(sound: Sound, dimension: Dimension) -> list[Contour]:
-    """Contours of all measures in the dimension's `held_by`, in order."""
-    return [sound.once(f"held {dimension.name} {i}", how.measure) for i, how in enumerate(dimension.held_by)]
+def held(sound: Sound, name: str) -> Contour:
+    """What must stay still when another dimension is swept, by its name in `MEASURES`."""
+    return sound.once(f"held {name}", MEASURES[name][1].contour)
 
 
 def measure_all(sound: Sound) -> dict[str, Contour]:

@@ -83,5 +83,5 @@ def _restored(dimension: Dimension, made: Sound, flat: Sound, contour: Planned) 
     for name in dimension.restores:
         restore = BY_NAME[name].restore
         if restore is not None:
-            made = restore(made, flat, contour.seen_at)
+            made = restore(made, flat, contour.seen_at, dimension.linked)
     return made

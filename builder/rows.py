@@ -12,7 +12,7 @@ import numpy as np
 
 from builder import label
 from builder.acoustics import audio
-from builder.dimensions import BY_NAME, DIMENSIONS, Dimension
+from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.keys import digest
 from builder.records import Contour, Direction, PairPlan, Sound, SourceSpec
 
@@ -88,7 +88,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "difference_r_squared": clip.r_squared,
         "witness": clip.witness,
         "witness_effect": clip.witness_contrast if np.isfinite(clip.witness_contrast) else None,
-        "leak_jnd": {other.name: clip.leaks.get(other.name) for other in DIMENSIONS},
+        "leak_jnd": {name: clip.leaks.get(name) for name in MEASURES},
         "contour_time_s": [round(float(time), 4) for time in clip.contour.time_s],
         "contour_value": [round(float(value), 4) if np.isfinite(value) else None for value in clip.contour.value],
         "label_basis": clip.basis,

@@ -113,7 +113,7 @@ def low_passed(sound: Sound, cutoff_octaves: Callable[[FloatArray], FloatArray],
     return filtered(sound, gain_db)
 
 
-def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int = 2) -> Sound:
+def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int = 2, level_share: float = LEVEL_SHARE) -> Sound:
     """A sound whose loudness over time is that of a reference, by a gain found in a few passes.
 
     BS.1770 and ISO 532-1 don't weigh frequencies alike: where one is matched, the other is off by up to 3 phon after a
@@ -132,6 +132,8 @@ def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int
         (time_s, window_s) -> the sweep's contour as a meter with that window sees it.
     n_passes
         Passes of the smooth gain; each takes what the one before left.
+    level_share
+        Share of what is left in ISO 532-1 loudness level that is taken back; 0 matches BS.1770 alone.
 
     Returns
     -------
@@ -144,7 +146,7 @@ def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int
         rest = _difference(loudness(reference), loudness(sound))
         sound = scaled_by_db(sound, _over_samples(rest, sound))
     level = meters.loudness_level_phon
-    sound = _undone_in_shape(sound, _difference(level(reference), level(sound)), shape, LEVEL_SHARE)
+    sound = _undone_in_shape(sound, _difference(level(reference), level(sound)), shape, level_share)
     overall = _difference(loudness(reference), loudness(sound))
     return scaled_by_db(sound, float(np.mean(overall.value))) if overall.value.size else sound
 

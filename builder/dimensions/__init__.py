@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from builder.dimensions._contract import Dimension, Planned
+from builder.dimensions._contract import Dimension, HeldBy, Planned
 
-__all__ = ["BY_NAME", "DIMENSIONS", "Dimension", "Planned"]
+__all__ = ["BY_NAME", "DIMENSIONS", "MEASURES", "Dimension", "HeldBy", "Planned"]
 
 NAMES = (
     "pitch",
@@ -24,5 +24,10 @@ NAMES = (
 )
 
 DIMENSIONS: tuple[Dimension, ...] = tuple(import_module(f"{__name__}.{name}").DIMENSION for name in NAMES)
+
+MEASURES: dict[str, tuple[Dimension, HeldBy]] = {
+    how.name or dimension.name: (dimension, how) for dimension in DIMENSIONS for how in dimension.held_by
+}
+"""What leakage is published in: each dimension, and further measures of it under their own names."""
 
 BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from builder.acoustics import curves
 from builder.records import Contour, FloatArray, Jnd, Sound, Source
 
@@ -56,11 +58,22 @@ class HeldBy:
     factor_per_ten
         For levels: the factor by which what is averaged grows over ten units (power: 10 per 10 LU; loudness: 2 per 10 phon).
         None averages the values themselves.
+    floor
+        Values below count as this: of a property that is too weak to be heard, more or less of it is no change.
+    name
+        Of a second measure of the dimension, under which its leakage is published and can be declared linked.
     """
 
     measure: Callable[[Sound], Contour]
     limit_jnd: float
     factor_per_ten: float | None = None
+    floor: float | None = None
+    name: str | None = None
+
+    def contour(self, sound: Sound) -> Contour:
+        """The measure's contour, nothing of it below the floor."""
+        found = self.measure(sound)
+        return found if self.floor is None else Contour(found.time_s, np.maximum(found.value, self.floor), found.counted)
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,7 @@ class Dimension:
     holds
         Dimensions that must stay still while this one is swept.
     linked
-        Dimensions that can't be held by nature; declared, measured and published.
+        Dimensions, or named measures of a held one, that can't be held by nature; declared, measured and published.
     restores
         Held dimensions that are matched to the sham's contour after the sweep.
     manipulate
@@ -102,10 +115,10 @@ class Dimension:
     paper_category
         What the original study calls it; None if it has none.
     held_by
-        Measures that must all stay still when another dimension is swept; the first is the published leakage.
+        Measures that must all stay still when another dimension is swept; all but the first have a name of their own.
     restore
-        (sound, sham, shape) -> the sound with the sham's contour; the shape is `Planned.seen_at` of the sweep whose effect is
-        undone. None where there is no way.
+        (sound, sham, shape, linked) -> the sound with the sham's contour; the shape is `Planned.seen_at` of the sweep whose
+        effect is undone, linked what that sweep declares. None where there is no way.
     warps_time
         Whether the sweep moves moments within the clip.
     stereo
@@ -128,7 +141,7 @@ class Dimension:
     witness: Callable[[Sound], Contour]
     paper_category: str | None = None
     held_by: tuple[HeldBy, ...] = ()
-    restore: Callable[[Sound, Sound, Callable[[FloatArray, float], FloatArray]], Sound] | None = None
+    restore: Callable[[Sound, Sound, Callable[[FloatArray, float], FloatArray], tuple[str, ...]], Sound] | None = None
     warps_time: bool = False
     basis: Literal["heard", "parts"] = "heard"
     stereo: bool = False

@@ -32,7 +32,7 @@ DIMENSION = Dimension(
     noun="brightness",
     unit="dB/octave",
     jnd=Jnd(steady=1.0, running=1.0, source="1 dB/octave of tilt, about 0.1 acum on speech; a convention until listeners confirm it"),
-    max_span={"speech": 8.0, "voice": 12.0, "noise": 12.0},
+    max_span={"speech": 8.0, "voice": 12.0, "noise": 8.0},
     window_s=meters.SPECTRUM_WINDOW_S,
     holds=("loudness", "pitch"),
     linked=(),

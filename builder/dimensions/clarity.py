@@ -1,14 +1,13 @@
 """Clarity: how far up the spectrum reaches, from muffled to clear, in octaves of low-pass cutoff re 1 kHz.
 
-Swept by a time-varying low-pass of 144 dB per octave about 4.1 kHz, then brought back to the sham's loudness. Measured by the
+Swept by a time-varying low-pass of 144 dB per octave about 1.7 kHz, then brought back to the sham's loudness. Measured by the
 highest frequency within 55 dB of the frame's strongest band; witnessed by DIN 45692 sharpness.
 
 A low-pass can only take away, so a source must reach up to the sweep's clear end by itself. A trend of its own that is left
 behind the middle cutoff is taken out.
 
 No gain gives a muffled sound its loudness back by BS.1770 and by ISO 532-1 alike: at equal LUFS, each octave that is cut off
-below 3 kHz costs 2 to 4 phon. Above 4 kHz it costs 1 to 2: so the sweep lies there, and carries the smallest tier only. Twice as
-much would leak loudness in most pairs, or need sources that reach beyond 8 kHz.
+below 3 kHz costs 2 to 4 phon. So loudness is held by BS.1770, and loudness level is linked, as brightness is.
 
 Tones are no carriers, for their few harmonics would go out one by one; nor are pulses, of which most are tones.
 
@@ -26,8 +25,8 @@ from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
-BASE_OCTAVES = 2.05
-"""Cutoff in the middle of every sweep: 4.1 kHz."""
+BASE_OCTAVES = 0.8
+"""Cutoff in the middle of every sweep: 1.7 kHz, so that four octaves about it end below 8 kHz."""
 SLOPE_DB_PER_OCTAVE = 144.0
 REACH_DEPTH_DB = 50.0
 """Depth at which a source must reach up to the sweep's highest cutoff: heard for sure, where the meter's own is about at threshold."""
@@ -77,10 +76,10 @@ DIMENSION = Dimension(
         source="1/3 octave of cutoff on steady sounds and 1/2 on running speech, some 0.05 to 0.15 acum: conventions until listeners "
         "confirm them",
     ),
-    max_span={"speech": 1.5, "syllables": 1.0, "vowels": 1.0, "voice": 1.0, "voice_syllables": 1.0, "noise": 1.0},
+    max_span={"speech": 3.0, "syllables": 4.0, "vowels": 4.0, "voice": 4.0, "voice_syllables": 4.0, "noise": 4.0},
     window_s=bandwidth.WINDOW_S,
     holds=("loudness", "pitch"),
-    linked=("brightness",),
+    linked=("brightness", "loudness_level"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=bandwidth.upper_edge_octaves,

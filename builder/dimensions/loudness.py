@@ -17,6 +17,9 @@ from builder.acoustics import audio, filters, meters, statistics
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
+LEVEL = "loudness_level"
+"""ISO 532-1 loudness level, as a measure of its own."""
+
 
 def manipulate(source: Source, planned: Planned) -> Sound:
     """The source with its own trend of loudness taken out and the planned gain put in, with headroom for both signs."""
@@ -30,6 +33,11 @@ def manipulate(source: Source, planned: Planned) -> Sound:
     loudest = max(audio.peak_dbfs(filters.scaled_by_db(flat, sign * change_db)) for sign in (1.0, -1.0))
     headroom_db = min(0.0, audio.PEAK_LIMIT_DBFS - 0.5 - loudest)
     return filters.scaled_by_db(flat, change_db + headroom_db)
+
+
+def restore(sound: Sound, sham: Sound, shape: filters.Shape, linked: tuple[str, ...]) -> Sound:
+    """The sound as loud as the sham: on both models as far as that goes, or by BS.1770 alone where loudness level is linked."""
+    return filters.with_loudness_of(sound, sham, shape, level_share=0.0 if LEVEL in linked else filters.LEVEL_SHARE)
 
 
 DIMENSION = Dimension(
@@ -46,6 +54,9 @@ DIMENSION = Dimension(
     measure=meters.momentary_loudness_lufs,
     witness=meters.loudness_level_phon,
     paper_category="volume",
-    held_by=(HeldBy(meters.momentary_loudness_lufs, 0.8, 10.0), HeldBy(meters.loudness_level_phon, 1.0, 2.0)),
-    restore=filters.with_loudness_of,
+    held_by=(
+        HeldBy(meters.momentary_loudness_lufs, 0.8, factor_per_ten=10.0),
+        HeldBy(meters.loudness_level_phon, 1.0, factor_per_ten=2.0, name=LEVEL),
+    ),
+    restore=restore,
 )

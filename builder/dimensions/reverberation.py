@@ -32,7 +32,7 @@ DIMENSION = Dimension(
     noun="reverberation",
     unit="dB",
     jnd=Jnd(steady=3.0, running=3.0, source="Larsen et al. (2008): 2 to 3 dB of direct-to-reverberant ratio at 0 and 10 dB"),
-    max_span={"speech": 36.0, "syllables": 18.0, "voice_syllables": 18.0, "pulses": 9.0},
+    max_span={"speech": 36.0, "syllables": 9.0, "voice_syllables": 18.0, "pulses": 9.0},
     window_s=mixing.RATIO_WINDOW_S,
     holds=("loudness", "brightness"),
     linked=("noise", "breathiness"),
