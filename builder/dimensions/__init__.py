@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.dimensions import brightness, loudness, pitch, tempo
+from builder.dimensions import breathiness, brightness, hoarseness, loudness, pitch, tempo
 from builder.dimensions._contract import Dimension, Planned
 
 __all__ = ["BY_NAME", "DIMENSIONS", "Dimension", "Planned"]
@@ -12,6 +12,8 @@ DIMENSIONS: tuple[Dimension, ...] = (
     loudness.DIMENSION,
     tempo.DIMENSION,
     brightness.DIMENSION,
+    breathiness.DIMENSION,
+    hoarseness.DIMENSION,
 )
 
 BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
