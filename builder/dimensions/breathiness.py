@@ -15,17 +15,21 @@ Boersma (1993), IFA Proceedings 17, 97-110. Hillenbrand et al. (1994), JSHR 37(4
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from builder.acoustics import periodicity
+from builder.acoustics import envelope, periodicity, voice
 from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
-BASE_DB = -12.0
+BASE_DB = -15.0
 """Noise re harmonics in the middle of a sweep."""
-STEADIER = float(np.log(0.25))
+STEADIER = float(np.log(0.15))
 """Log factor on the carrier's own jitter and shimmer: they alone would be as strong as noise at -22 dB."""
+ALONE_DB = 80.0
+"""Noise re harmonics, and harmonics re noise, where one of the two is wanted alone."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -38,14 +42,21 @@ def manipulate(source: Source, planned: Planned) -> Sound:
     """
     if source.synthesise is None or "breathiness" not in source.controls:
         raise Refused(Reason.DOES_NOTHING, f"a {source.spec.kind} has no breath to sweep")
+    periodic, noise = source.sound.once("periodic and noise", lambda _: _periodic_and_noise(source))
+    time_s = np.arange(len(periodic)) / source.sound.sample_rate_hz
+    return Sound(voice.breathed(periodic, noise, BASE_DB + planned.at(time_s)), source.sound.sample_rate_hz)
 
-    def steadier(time_s: FloatArray) -> FloatArray:
-        return np.full_like(time_s, STEADIER)
 
-    def ratio_db(time_s: FloatArray) -> FloatArray:
-        return BASE_DB + planned.at(time_s)
-
-    return source.synthesise({"breathiness": ratio_db, "hoarseness": steadier})
+def _periodic_and_noise(source: Source) -> tuple[FloatArray, FloatArray]:
+    """The voice without noise, and its noise alone, with the same levels in third-octave bands."""
+    assert source.synthesise is not None
+    steadier = partial(np.full_like, fill_value=STEADIER)
+    periodic, noise = (
+        source.synthesise({"hoarseness": steadier, "breathiness": partial(np.full_like, fill_value=alone_db)})
+        for alone_db in (-ALONE_DB, ALONE_DB)
+    )
+    noise = envelope.with_bands_of(noise, periodic)
+    return periodic.samples, noise.samples
 
 
 DIMENSION = Dimension(
