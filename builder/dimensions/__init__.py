@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.dimensions import breathiness, brightness, hoarseness, loudness, pitch, tempo
+from builder.dimensions import breathiness, brightness, formants, hoarseness, loudness, pitch, tempo
 from builder.dimensions._contract import Dimension, Planned
 
 __all__ = ["BY_NAME", "DIMENSIONS", "Dimension", "Planned"]
@@ -14,6 +14,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     brightness.DIMENSION,
     breathiness.DIMENSION,
     hoarseness.DIMENSION,
+    formants.DIMENSION,
 )
 
 BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}

@@ -47,7 +47,7 @@ DIMENSION = Dimension(
         running=float(np.log(1.5)),
         source="a factor of 1.5 in jitter; a convention until listeners confirm it",
     ),
-    max_span={"vowels": 3.3, "voice": 3.3},
+    max_span={"vowels": 2.5, "voice": 2.5},
     window_s=periodicity.JITTER_WINDOW_S,
     holds=("loudness", "pitch"),
     linked=("breathiness", "brightness"),
