@@ -2,9 +2,8 @@
 
 A shorter vocal tract has all its formants higher by one factor, at the same pitch: a smaller speaker. Swept by the poles of the
 synthetic tract, or by moving the spectral envelope of a real vowel or syllable along frequency under unmoved harmonics. Measured
-by how far the envelope lies along log frequency from the clip's own mean envelope; witnessed by the mean line spectral frequency,
-which compares no envelopes. Single formants by Burg's method are mixed up with one another in sweeps of this size, on synthetic
-vowels of known formants in a fifth to a half of all clips, and witness nothing.
+by how far the envelope lies along log frequency from the clip's own mean envelope; witnessed by how far Burg's formants do, as a
+blurred histogram: one by one they're mixed up with one another in sweeps of this size.
 
 A logarithm, because factors up and down from the middle then are alike. Running speech moves its formants from sound to sound
 by far more than a vocal tract may, and is left out.
@@ -46,6 +45,6 @@ DIMENSION = Dimension(
     restores=("loudness",),
     manipulate=manipulate,
     measure=envelope.shift,
-    witness=envelope.mean_line,
+    witness=envelope.formant_shift,
     held_by=(HeldBy(envelope.shift, 0.8),),
 )
