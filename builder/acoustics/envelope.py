@@ -24,6 +24,8 @@ from builder.records import Contour, FloatArray, Sound
 
 MAX_BAND_GAIN_DB = 40.0
 MAX_WARP_GAIN_DB = 20.0
+EDGE_SHARE = 0.85
+"""Of half the sample rate: above is the slope of a recording's own filters, which must not move with the voice."""
 TRUE_ENVELOPE_STEPS = 8
 ENVELOPE_STEP_FRAMES = 2
 DEFAULT_F0_HZ = 200.0
@@ -90,14 +92,17 @@ def warped(sound: Sound, log_scale: Callable[[FloatArray], FloatArray]) -> Sound
     if len(at_s) == 0:
         return sound
     own_hz = np.linspace(0.0, sound.sample_rate_hz / 2.0, envelope_db.shape[1])
+    edge_hz = EDGE_SHARE * own_hz[-1]
 
     def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
         place = np.interp(time_s[:, 0], at_s, np.arange(len(at_s)))
         before, share = np.floor(place).astype(int), (place % 1.0)[:, None]
         envelope = (1.0 - share) * envelope_db[before] + share * envelope_db[np.minimum(before + 1, len(at_s) - 1)]
-        scaled_hz = frequency_hz * np.exp(-log_scale(time_s) / 100.0)
-        made = [np.interp(row, own_hz, now) - np.interp(frequency_hz[0], own_hz, now) for row, now in zip(scaled_hz, envelope, strict=True)]
-        return np.clip(made, -MAX_WARP_GAIN_DB, MAX_WARP_GAIN_DB)
+        old_hz = np.minimum(frequency_hz, edge_hz)
+        new_hz = np.minimum(frequency_hz * np.exp(-log_scale(time_s) / 100.0), edge_hz)
+        made = [np.interp(row, own_hz, now) - np.interp(old_hz[0], own_hz, now) for row, now in zip(new_hz, envelope, strict=True)]
+        clipped: FloatArray = np.clip(np.array(made), -MAX_WARP_GAIN_DB, MAX_WARP_GAIN_DB)
+        return clipped
 
     return filters.filtered(sound, gain_db)
 
@@ -125,8 +130,8 @@ def true_envelope_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
 
 def _f0_hz(sound: Sound) -> float:
     """Median F0, or a default where there is none."""
-    found = praat.f0_autocorrelation_hz(sound)
-    return float(np.median(found.value[found.valid])) if found.valid.any() else DEFAULT_F0_HZ
+    found = meters.f0_semitones(sound)
+    return 100.0 * 2.0 ** (float(np.median(found.value[found.valid])) / 12.0) if found.valid.any() else DEFAULT_F0_HZ
 
 
 def shift(sound: Sound) -> Contour:
@@ -165,7 +170,8 @@ def _on_log_grid(power: FloatArray, sound: Sound) -> FloatArray:
     place = np.arange(np.log(SHIFT_BAND_HZ[0]), np.log(min(SHIFT_BAND_HZ[1], 0.45 * sound.sample_rate_hz)), SHIFT_STEP)
     level_db = 10.0 * np.log10(smooth + 1e-12)
     on_grid = np.array([np.interp(np.exp(place) / spacing_hz, np.arange(len(level_db)), column) for column in level_db.T])
-    return np.maximum(on_grid, on_grid.max(axis=1, keepdims=True) - SHIFT_DEPTH_DB)
+    deep: FloatArray = np.maximum(on_grid, on_grid.max(axis=1, keepdims=True) - SHIFT_DEPTH_DB)
+    return deep
 
 
 def _aligned(level_db: FloatArray) -> FloatArray:
@@ -184,13 +190,14 @@ def _lag_of_best_match(rows: FloatArray, reference: FloatArray) -> FloatArray:
     furthest = round(MAX_SHIFT / SHIFT_STEP)
     lags = np.arange(-furthest, furthest + 1)
     score = np.zeros((len(lags), len(rows)))
-    for i, lag in enumerate(lags):
+    for i, lag in enumerate(range(-furthest, furthest + 1)):
         moved = rows[:, max(lag, 0) : rows.shape[1] + min(lag, 0)]
         still = reference[max(-lag, 0) : len(reference) + min(-lag, 0)]
         moved, still = moved - moved.mean(axis=1, keepdims=True), still - still.mean()
         score[i] = moved @ still / np.sqrt(np.maximum(np.sum(moved**2, axis=1) * np.sum(still**2), 1e-12))
-    best = np.clip(np.argmax(score, axis=0), 1, len(lags) - 2)
-    left, middle, right = (score[best + step, np.arange(len(rows))] for step in (-1, 0, 1))
+    best = np.clip(np.argmax(score, axis=0), 1, len(lags) - 2).astype(np.int64)
+    every = np.arange(len(rows))
+    left, middle, right = score[best - 1, every], score[best, every], score[best + 1, every]
     bend = np.minimum(left - 2.0 * middle + right, -1e-12)
     found: FloatArray = lags[best] + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)
     return found

@@ -34,7 +34,7 @@ def noise_to_harmonics_db(sound: Sound) -> Contour:
     Returns
     -------
     Contour
-        dB at 20 ms steps; `nan` in frames more than 20 dB under the loud ones. Empty under six periods of the lowest F0.
+        dB at 20 ms steps; `nan` in frames more than 20 dB under the loud ones. Empty under ten periods of the lowest F0.
     """
     return sound.once("noise_to_harmonics_db", _noise_to_harmonics_db)
 
@@ -64,7 +64,8 @@ def jitter_log(sound: Sound) -> Contour:
     Returns
     -------
     Contour
-        ln of a ratio (0.01 is 1 %), no lower than ln(0.0001); `nan` where under half a window is voiced. Empty under 0.5 s.
+        ln of a ratio (0.01 is 1 %), no lower than ln(0.0001); `nan` where under half a window has periods that are loud enough
+        to count. Empty under 0.5 s.
     """
     return sound.once("jitter_log", _jitter_log)
 
@@ -73,6 +74,7 @@ def _jitter_log(sound: Sound) -> Contour:
     if sound.duration_s < JITTER_WINDOW_S:
         return meters.EMPTY
     marks_s = praat.pitch_marks_s(sound)
+    marks_s = marks_s[_audible_at(sound, marks_s)]
     centre_s = np.arange(JITTER_WINDOW_S / 2.0, sound.duration_s - JITTER_WINDOW_S / 2.0 + 1e-9, JITTER_HOP_S)
     value = np.full(len(centre_s), np.nan)
     for i, centre in enumerate(centre_s):
@@ -90,7 +92,7 @@ def _log_jitter_of(marks_s: FloatArray) -> float:
     if np.sum(period[1:][good]) < JITTER_WINDOW_S / 2.0:
         return float("nan")
     jitter = np.mean(np.abs(np.diff(period)[good])) / np.mean((period[1:] + period[:-1])[good] / 2.0)
-    return float(np.log(max(jitter, MIN_JITTER)))
+    return float(np.log(max(float(jitter), MIN_JITTER)))
 
 
 def cepstral_peak_db(sound: Sound) -> Contour:
@@ -115,7 +117,7 @@ def _cepstral_peak_db(sound: Sound) -> Contour:
     cepstrum_db = 20.0 * np.log10(ndimage.uniform_filter1d(cepstrum, CEPSTRUM_FRAMES, axis=1, mode="nearest") + 1e-6)
     quefrency_s = np.arange(len(cepstrum_db)) / sound.sample_rate_hz
     used = (quefrency_s >= CEPSTRUM_FROM_S) & (quefrency_s <= 1.0 / praat.PITCH_FLOOR_HZ)
-    line = np.array([quefrency_s[used], np.ones(np.sum(used))]).T
+    line = np.array([quefrency_s[used], np.ones_like(quefrency_s[used])]).T
     over_db = cepstrum_db[used] - line @ np.linalg.lstsq(line, cepstrum_db[used], rcond=None)[0]
     peak_db = over_db[quefrency_s[used] >= 1.0 / praat.PITCH_CEILING_HZ].max(axis=0)
     heard = meters.audible(meters.frame_level_db(sound).value)

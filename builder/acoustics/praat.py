@@ -105,7 +105,7 @@ def pitch_marks_s(sound: Sound) -> FloatArray:
 
 
 def harmonicity_db(sound: Sound, floor_hz: float, step_s: float) -> Contour:
-    """Harmonics-to-noise ratio by Boersma's (1993) autocorrelation method, in Hann windows of 4.5 periods of the floor.
+    """Harmonics-to-noise ratio by Boersma's (1993) autocorrelation method, in Gaussian windows of 4.5 periods of the floor.
 
     Parameters
     ----------
@@ -117,9 +117,10 @@ def harmonicity_db(sound: Sound, floor_hz: float, step_s: float) -> Contour:
     Returns
     -------
     Contour
-        dB; `nan` in frames that Praat takes as silent; empty if the sound is shorter than six periods of the floor.
+        dB; `nan` in frames that Praat takes as silent; empty if the sound is shorter than ten periods of the floor: a Gaussian
+        window reaches out to twice its nominal length.
     """
-    if sound.duration_s < 6.0 / floor_hz:
+    if sound.duration_s < (2.0 * HARMONICITY_PERIODS + 1.0) / floor_hz:
         return Contour(np.zeros(0), np.zeros(0))
     found = _praat(sound).to_harmonicity_ac(
         time_step=step_s, minimum_pitch=floor_hz, silence_threshold=0.03, periods_per_window=HARMONICITY_PERIODS

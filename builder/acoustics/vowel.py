@@ -102,7 +102,8 @@ class Vowel:
         out = np.zeros(n_samples * OVERSAMPLING)
         places = np.cumsum(steps[: len(marks_s)]) % len(grains)
         for at_s, place in zip(marks_s, places, strict=True):
-            _add(out, *grains[place], round(at_s * rate))
+            cut, mark = grains[place]
+            _add(out, cut, mark, round(at_s * rate))
         return np.asarray(soxr.resample(out, rate, self._sample_rate_hz, "VHQ")[:n_samples], dtype=np.float64)
 
     def _breath(self, rng: np.random.Generator, n_samples: int) -> FloatArray:
