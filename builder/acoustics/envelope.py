@@ -1,13 +1,6 @@
 """Spectral envelopes: reading them, moving them along log frequency, measuring how far they moved.
 
 Shifts are 100 times the natural logarithm of a factor on frequency: 10 is about 10 % up, as from a vocal tract 10 % shorter.
-
-References
-----------
-Imai, S. & Abe, Y. (1979). Spectral envelope extraction by improved cepstral method (the true envelope: the cepstrally smoothed
-spectrum, raised step by step until it lies on the harmonics' peaks).
-Roebel, A. & Rodet, X. (2005). Efficient spectral envelope estimation and its application to pitch shifting and envelope
-preservation. DAFx-05, 30-35 (its order: half the sample rate over F0).
 """
 
 from __future__ import annotations
@@ -26,7 +19,6 @@ MAX_BAND_GAIN_DB = 40.0
 MAX_WARP_GAIN_DB = 20.0
 EDGE_SHARE = 0.85
 """Of half the sample rate: above is the slope of a recording's own filters, which must not move with the voice."""
-TRUE_ENVELOPE_STEPS = 8
 ENVELOPE_STEP_FRAMES = 2
 DEFAULT_F0_HZ = 200.0
 """Where a sound has no F0."""
@@ -88,7 +80,7 @@ def warped(sound: Sound, log_scale: Callable[[FloatArray], FloatArray]) -> Sound
     Sound
         As many samples; unchanged under 64 ms.
     """
-    at_s, envelope_db = sound.once("true_envelope_db", true_envelope_db)
+    at_s, envelope_db = sound.once("peak_envelope_db", peak_envelope_db)
     if len(at_s) == 0:
         return sound
     own_hz = np.linspace(0.0, sound.sample_rate_hz / 2.0, envelope_db.shape[1])
@@ -107,8 +99,12 @@ def warped(sound: Sound, log_scale: Callable[[FloatArray], FloatArray]) -> Sound
     return filters.filtered(sound, gain_db)
 
 
-def true_envelope_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
-    """True envelope of a sound with a steady F0, each 20 ms.
+def peak_envelope_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
+    """Envelope over the peaks of harmonics of a sound with a steady F0, each 20 ms.
+
+    Each bin takes the highest level within half of F0 on either side, which is a harmonic's; the steps are then smoothed by a
+    raised-cosine lifter on the cepstrum that ends at one over F0. (A true envelope by cepstral smoothing in steps, in a lifter as
+    wide as half of that, dips by 10 dB between harmonics.)
 
     Returns
     -------
@@ -118,14 +114,14 @@ def true_envelope_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
         float64, shape (n_frames, n_bins): dB from 0 Hz to half the sample rate.
     """
     time_s, power = meters.spectrogram(sound)
-    wanted = 10.0 * np.log10(np.maximum(power.T[::ENVELOPE_STEP_FRAMES], 1e-12))
-    order = round(0.5 * sound.sample_rate_hz / _f0_hz(sound))
-    envelope = np.full_like(wanted, -np.inf)
-    for _ in range(TRUE_ENVELOPE_STEPS):
-        cepstrum = scipy_fft.irfft(np.maximum(wanted, envelope), axis=1)
-        cepstrum[:, order : cepstrum.shape[1] - order + 1] = 0.0
-        envelope = scipy_fft.rfft(cepstrum, axis=1).real
-    return time_s[::ENVELOPE_STEP_FRAMES], envelope
+    level_db = 10.0 * np.log10(np.maximum(power.T[::ENVELOPE_STEP_FRAMES], 1e-12))
+    f0_hz = _f0_hz(sound)
+    spacing_hz = sound.sample_rate_hz / 2.0 / (power.shape[0] - 1)
+    peaks_db = ndimage.maximum_filter1d(level_db, max(round(f0_hz / spacing_hz), 1), axis=1, mode="nearest")
+    cepstrum = scipy_fft.irfft(peaks_db, axis=1)
+    quefrency = np.minimum(np.arange(cepstrum.shape[1]), cepstrum.shape[1] - np.arange(cepstrum.shape[1]))
+    lifter = 0.5 + 0.5 * np.cos(np.pi * np.minimum(quefrency * f0_hz / sound.sample_rate_hz, 1.0))
+    return time_s[::ENVELOPE_STEP_FRAMES], scipy_fft.rfft(cepstrum * lifter, axis=1).real
 
 
 def _f0_hz(sound: Sound) -> float:

@@ -30,7 +30,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
 
 DIMENSION = Dimension(
     name="formants",
-    noun="resonance frequency of the voice",
+    noun="formant frequency",
     unit="100 ln(frequency)",
     jnd=Jnd(
         steady=5.0,
@@ -47,4 +47,5 @@ DIMENSION = Dimension(
     measure=envelope.shift,
     witness=envelope.formant_shift,
     held_by=(HeldBy(envelope.shift, 0.8),),
+    question="Do the resonances (formants) of the voice in this sound {first} or {second} in frequency over time?",
 )
