@@ -28,6 +28,8 @@ from builder.records import Contour, FloatArray, Reason, Sound
 PITCH_FLOOR_HZ = 60.0
 PITCH_CEILING_HZ = 700.0
 PITCH_STEP_S = 0.01
+HARMONICITY_PERIODS = 4.5
+"""Periods of the floor in a window of harmonicity; Boersma's (1993) figure."""
 SHORTEST_S = 3.0 / PITCH_FLOOR_HZ + 2.0 * PITCH_STEP_S
 """Praat's window holds three periods of the floor; under this it raises."""
 
@@ -100,6 +102,58 @@ def pitch_marks_s(sound: Sound) -> FloatArray:
         return np.zeros(0)
     marks = call(_praat(sound), "To PointProcess (periodic, cc)", *f0_range_hz(sound))
     return np.array([call(marks, "Get time from index", i + 1) for i in range(int(call(marks, "Get number of points")))], dtype=np.float64)
+
+
+def harmonicity_db(sound: Sound, floor_hz: float, step_s: float) -> Contour:
+    """Harmonics-to-noise ratio by Boersma's (1993) autocorrelation method, in Gaussian windows of 4.5 periods of the floor.
+
+    Parameters
+    ----------
+    floor_hz
+        Lowest F0.
+    step_s
+        Between frames.
+
+    Returns
+    -------
+    Contour
+        dB; `nan` in frames that Praat takes as silent; empty if the sound is shorter than ten periods of the floor: a Gaussian
+        window reaches out to twice its nominal length.
+    """
+    if sound.duration_s < (2.0 * HARMONICITY_PERIODS + 1.0) / floor_hz:
+        return Contour(np.zeros(0), np.zeros(0))
+    found = _praat(sound).to_harmonicity_ac(
+        time_step=step_s, minimum_pitch=floor_hz, silence_threshold=0.03, periods_per_window=HARMONICITY_PERIODS
+    )
+    value = found.values[0].astype(np.float64)
+    return Contour(found.xs(), np.where(value > -100.0, value, np.nan))
+
+
+def formants_hz(sound: Sound, step_s: float, ceiling_hz: float, n_formants: int) -> tuple[FloatArray, FloatArray]:
+    """Formant frequencies by Burg's method, in Gaussian-like windows of 50 ms (Praat's 25 ms), pre-emphasised from 50 Hz.
+
+    Parameters
+    ----------
+    step_s
+        Between frames.
+    ceiling_hz, n_formants
+        So many formants are looked for below the ceiling.
+
+    Returns
+    -------
+    time_s
+        float64, shape (n_frames,).
+    frequency_hz
+        float64, shape (n_formants, n_frames), ascending; `nan` where fewer are found. Both empty if the sound is under 70 ms.
+    """
+    if sound.duration_s < SHORTEST_S:
+        return np.zeros(0), np.zeros((n_formants, 0))
+    found = _praat(sound).to_formant_burg(
+        time_step=step_s, max_number_of_formants=n_formants, maximum_formant=ceiling_hz, window_length=0.025, pre_emphasis_from=50.0
+    )
+    time_s = found.xs()
+    frequency_hz = [[found.get_value_at_time(number + 1, time) for time in time_s] for number in range(n_formants)]
+    return time_s, np.array(frequency_hz, dtype=np.float64).reshape(n_formants, len(time_s))
 
 
 class Overlap:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import soxr
 from scipy import fft as scipy_fft
+from scipy import signal
 
 from builder.acoustics import filters
 from builder.records import FloatArray, Sound
@@ -47,6 +48,8 @@ HIGHER_FORMANTS_HZ = {"man": (3500.0, 4500.0), "woman": (4100.0, 5300.0), "child
 FORMANT_BANDWIDTH_HZ = (60.0, 90.0, 150.0, 200.0, 250.0)
 HIGHEST_BANDWIDTH_HZ = 300.0
 TILT_FROM_HZ = 500.0
+MAX_TRACT_SCALE = 2.0
+"""Largest factor by which `formants` may move the resonances either way."""
 FORMANT_SPACING_HZ = {"man": 1000.0, "woman": 1170.0, "child": 1350.0}
 """Above the named formants a tract has one each so many Hz; without them a cascade is far too dull (Fant 1960)."""
 F0_RANGE_HZ = {"man": (90.0, 145.0), "woman": (165.0, 245.0), "child": (230.0, 320.0)}
@@ -100,29 +103,66 @@ def voice(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
         `drift_semitones` (slow movement of F0, standard deviation), `duration_s`, `syllable_rate_hz` (None for a
         sustained vowel), `seed`.
     controls
-        `pitch` in semitones; `tempo` as natural log of rate (with syllables).
+        `pitch` in semitones; `tempo` as natural log of rate (with syllables); `formants` as 100 times the natural log of a
+        factor on all of the tract's resonances; `hoarseness` as natural log of a factor on jitter and shimmer; `breathiness`
+        in dB of noise re the pulses (absolute), which is then noise of the pulses' own spectrum, at constant power, instead
+        of `aspiration_db`.
     """
     rng = np.random.default_rng(int(parameters["seed"]))
     rate = sample_rate_hz * OVERSAMPLING
     n_samples = round(float(parameters["duration_s"]) * sample_rate_hz)
     time_s = np.arange(n_samples * OVERSAMPLING) / rate
     n_cycles = int(700.0 * float(parameters["duration_s"])) + 2
-    period_noise = 1.0 + float(parameters["jitter"]) * rng.standard_normal(n_cycles)
-    level_noise = 1.0 + float(parameters["shimmer"]) * rng.standard_normal(n_cycles)
+    period_noise = float(parameters["jitter"]) * rng.standard_normal(n_cycles)
+    level_noise = float(parameters["shimmer"]) * rng.standard_normal(n_cycles)
     drift = slow_noise(rng, float(parameters["duration_s"]), time_s) * float(parameters["drift_semitones"])
     aspiration = rng.standard_normal(len(time_s))
 
     semitones = control(controls, "pitch", time_s) + drift
     cycles = _phase(float(parameters["f0_hz"]) * 2.0 ** (semitones / 12.0), rate)
-    boundaries = np.concatenate([[0.0], np.cumsum(period_noise)])
+    if "hoarseness" in controls:
+        factor = np.exp(controls["hoarseness"](np.interp(np.arange(n_cycles), cycles, time_s)))
+        period_noise, level_noise = (np.clip(factor * noise, -0.5, 0.5) for noise in (period_noise, level_noise))
+    period, level = 1.0 + period_noise, 1.0 + level_noise
+    boundaries = np.concatenate([[0.0], np.cumsum(period)])
     cycle = np.searchsorted(boundaries, cycles, side="right") - 1
-    within = (cycles - boundaries[cycle]) / period_noise[cycle]
+    within = (cycles - boundaries[cycle]) / period[cycle]
     opened = within / float(parameters["open_quotient"])
-    flow = np.where(opened < 1.0, 2.0 * opened - 3.0 * opened**2, 0.0) * level_noise[cycle]
-    breath = 10.0 ** (float(parameters["aspiration_db"]) / 20.0) * aspiration * np.where(opened < 1.0, 1.0, 0.5)
-    excitation = soxr.resample(flow + breath * np.std(flow), rate, sample_rate_hz, "VHQ")[:n_samples]
-    sound = _through_tract(Sound(excitation, sample_rate_hz), parameters)
+    flow = np.where(opened < 1.0, 2.0 * opened - 3.0 * opened**2, 0.0) * level[cycle]
+    breath = aspiration * np.where(opened < 1.0, 1.0, 0.5)
+    if "breathiness" in controls:
+        excitation = breathed(flow, _like_pulses(breath, parameters, rate), controls["breathiness"](time_s))
+    else:
+        excitation = flow + 10.0 ** (float(parameters["aspiration_db"]) / 20.0) * breath * np.std(flow)
+    excitation = soxr.resample(excitation, rate, sample_rate_hz, "VHQ")[:n_samples]
+    sound = _through_tract(Sound(excitation, sample_rate_hz), parameters, controls.get("formants"))
     return Sound(sound.samples * _syllables(parameters, n_samples, sample_rate_hz, controls), sample_rate_hz)
+
+
+def _like_pulses(noise: FloatArray, parameters: Mapping[str, Any], rate_hz: int) -> FloatArray:
+    """Noise with the spectral envelope of the glottal pulses; as long."""
+    opened = np.arange(0.0, 1.0, float(parameters["f0_hz"]) / (float(parameters["open_quotient"]) * rate_hz))
+    made: FloatArray = signal.oaconvolve(noise, 2.0 * opened - 3.0 * opened**2, "same")
+    return made
+
+
+def breathed(periodic: FloatArray, noise: FloatArray, noise_to_harmonics_db: FloatArray) -> FloatArray:
+    """Periodic sound and noise mixed at a ratio that varies over time, at constant power.
+
+    Parameters
+    ----------
+    periodic, noise
+        float64, shape (n,); the noise is brought to the power of the periodic sound first.
+    noise_to_harmonics_db
+        float64, shape (n,): ratio of the powers at each sample.
+
+    Returns
+    -------
+    ndarray
+        float64, shape (n,).
+    """
+    ratio = 10.0 ** (noise_to_harmonics_db / 20.0)
+    return (periodic + ratio * noise * (np.std(periodic) / np.std(noise))) / np.sqrt(1.0 + ratio**2)
 
 
 def slow_noise(rng: np.random.Generator, duration_s: float, time_s: FloatArray) -> FloatArray:
@@ -133,15 +173,24 @@ def slow_noise(rng: np.random.Generator, duration_s: float, time_s: FloatArray) 
     return np.interp(time_s, knots, value)
 
 
-def _through_tract(sound: Sound, parameters: Mapping[str, Any]) -> Sound:
+def _through_tract(sound: Sound, parameters: Mapping[str, Any], log_scale: Callable[[FloatArray], FloatArray] | None) -> Sound:
+    """Behind the tract's resonances; with `log_scale` (100 ln of a factor) all their frequencies and widths are scaled over time."""
     poles = _poles_hz(str(parameters["group"]), str(parameters["vowel"]), float(parameters["tract_scale"]))
     tilt = float(parameters["source_tilt_db_per_octave"])
 
-    def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
-        total = tilt * np.log2(np.maximum(frequency_hz, TILT_FROM_HZ) / TILT_FROM_HZ)
+    def tract_db(frequency_hz: FloatArray) -> FloatArray:
+        total = np.zeros_like(frequency_hz)
         for centre, width in poles:
             total = total + _resonance_db(frequency_hz, centre, width)
-        return total + 0.0 * time_s
+        return total
+
+    def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
+        slope = tilt * np.log2(np.maximum(frequency_hz, TILT_FROM_HZ) / TILT_FROM_HZ)
+        if log_scale is None:
+            return slope + tract_db(frequency_hz) + 0.0 * time_s
+        grid_hz = np.arange(0.0, MAX_TRACT_SCALE * sound.sample_rate_hz / 2.0 + 20.0, 10.0)
+        scaled_hz = frequency_hz * np.exp(-log_scale(time_s) / 100.0)
+        return slope + np.interp(scaled_hz, grid_hz, tract_db(grid_hz))
 
     return filters.filtered(sound, gain_db)
 
@@ -268,8 +317,8 @@ MAKERS: dict[str, Callable[[Mapping[str, Any], int, Controls], Sound]] = {
 }
 
 CONTROLS: dict[str, frozenset[str]] = {
-    "voice": frozenset({"pitch"}),
-    "voice_syllables": frozenset({"pitch", "tempo"}),
+    "voice": frozenset({"pitch", "formants", "breathiness", "hoarseness"}),
+    "voice_syllables": frozenset({"pitch", "tempo", "formants", "breathiness", "hoarseness"}),
     "tone": frozenset({"pitch"}),
     "noise": frozenset(),
     "pulses": frozenset({"tempo"}),

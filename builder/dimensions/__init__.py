@@ -13,6 +13,7 @@ NAMES = (
     "loudness",
     "tempo",
     "brightness",
+    "formants",
     "roughness",
     "distortion",
     "noise",
@@ -20,6 +21,8 @@ NAMES = (
     "clarity",
     "vibrato",
     "tremolo",
+    "breathiness",
+    "hoarseness",
     "pan",
 )
 
