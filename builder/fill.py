@@ -114,18 +114,17 @@ def _leaks(
     source: Source,
     margins: Margins,
 ) -> dict[str, float | None]:
-    """Change of each held and linked dimension against the sham, in J; a held one beyond its limit rejects the pair."""
+    """Change of each held dimension against the sham, in J; one beyond its limit rejects the pair."""
     found: dict[str, float | None] = {}
     for name, (other, how) in MEASURES.items():
-        held = other.name in dimension.holds and name not in dimension.linked
-        if not held and other.name not in dimension.linked and name not in dimension.linked:
+        if other.name not in dimension.holds or name in dimension.linked:
             continue
         contours = [measure.held(of, name) for of in (sound, flat)]
         jnd = other.jnd.on(pair.source.kind)
         leak = label.leak_jnd(contours[0], contours[1], to_sham_s, source.start_s, source.end_s, jnd, how.factor_per_ten)
         found[name] = leak
         limit = margins.max_leak_jnd if name == other.name else how.limit_jnd
-        if held and leak is not None and abs(leak) > limit:
+        if leak is not None and abs(leak) > limit:
             raise _Rejected(f"{Reason.LEAK.value}_{name}", f"{name} moved by {leak:+.2f} J, at most {limit:g} J is allowed")
     return found
 

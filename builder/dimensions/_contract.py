@@ -99,7 +99,8 @@ class Dimension:
     holds
         Dimensions that must stay still while this one is swept.
     linked
-        Dimensions, or named measures of a held one, that can't be held by nature; declared, measured and published.
+        Dimensions, or named measures of a held one, that can't be held by nature, or that their meters can't tell from this one
+        (noise hides the periods of a voice); declared, and measured by the audit.
     restores
         Held dimensions that are matched to the sham's contour after the sweep.
     manipulate

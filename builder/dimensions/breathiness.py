@@ -30,6 +30,8 @@ STEADIER = float(np.log(0.15))
 """Log factor on the carrier's own jitter and shimmer: they alone would be as strong as noise at -22 dB."""
 ALONE_DB = 80.0
 """Noise re harmonics, and harmonics re noise, where one of the two is wanted alone."""
+CLEAR_DB = -20.0
+"""Noise re harmonics of a clear voice: what is less is no breath to hear, and swings with formants and F0."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -71,10 +73,10 @@ DIMENSION = Dimension(
     max_span={"vowels": 36.0, "voice": 36.0},
     window_s=0.06,
     holds=("loudness", "pitch", "brightness"),
-    linked=("hoarseness",),
+    linked=("hoarseness", "noise"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=periodicity.noise_to_harmonics_db,
     witness=periodicity.minus_cepstral_peak_db,
-    held_by=(HeldBy(periodicity.noise_to_harmonics_db, 0.8),),
+    held_by=(HeldBy(periodicity.noise_to_harmonics_db, 0.8, floor=CLEAR_DB),),
 )

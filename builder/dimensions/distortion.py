@@ -17,6 +17,8 @@ from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MIX = mixing.Mix("signal", "distortion", base_db=-20.0)
+UNHEARD_DB = -12.0
+"""Below, the blind meter follows the sound's own shape more than its distortion: it counts as none."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -32,12 +34,12 @@ DIMENSION = Dimension(
     max_span={"speech": 36.0, "vowels": 36.0, "syllables": 36.0, "voice": 36.0, "voice_syllables": 36.0, "tone": 18.0},
     window_s=mixing.RATIO_WINDOW_S,
     holds=("loudness",),
-    linked=("brightness",),
+    linked=("brightness", "formants"),
     restores=(),
     manipulate=manipulate,
     measure=MIX.ratio_db,
     witness=blind.flat_tops_db,
     basis="parts",
     paper_category="audio_distortion",
-    held_by=(HeldBy(blind.flat_tops_db, 0.8),),
+    held_by=(HeldBy(blind.flat_tops_db, 0.8, floor=UNHEARD_DB),),
 )

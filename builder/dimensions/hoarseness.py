@@ -18,6 +18,8 @@ from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
 BASE_JITTER = 0.016
 """Standard deviation of a period in the middle of a sweep, relative."""
+CLEAR_LOG = float(np.log(0.0104))
+"""Jitter of 1.04 %, the threshold for pathology that Praat's manual quotes from MDVP: less counts as a clear voice."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -50,10 +52,10 @@ DIMENSION = Dimension(
     max_span={"vowels": 2.5, "voice": 2.5},
     window_s=periodicity.JITTER_WINDOW_S,
     holds=("loudness", "pitch"),
-    linked=("breathiness", "brightness"),
+    linked=("breathiness", "brightness", "noise"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=periodicity.jitter_log,
     witness=periodicity.noise_to_harmonics_db,
-    held_by=(HeldBy(periodicity.jitter_log, 0.8),),
+    held_by=(HeldBy(periodicity.jitter_log, 0.8, floor=CLEAR_LOG),),
 )

@@ -23,6 +23,8 @@ from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MIX = mixing.Mix("signal", "noise", base_db=-12.0)
+UNHEARD_DB = -20.0
+"""Below, the blind meter reads a recording's own floor: it counts as no noise."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -45,12 +47,12 @@ DIMENSION = Dimension(
     max_span={"speech": 36.0, "vowels": 36.0, "syllables": 9.0, "voice": 36.0, "voice_syllables": 9.0, "tone": 36.0},
     window_s=mixing.RATIO_WINDOW_S,
     holds=("loudness",),
-    linked=("brightness", "breathiness"),
+    linked=("brightness", "breathiness", "pitch", "vibrato", "hoarseness", "reverberation"),
     restores=(),
     manipulate=manipulate,
     measure=MIX.ratio_db,
     witness=blind.noise_floor_db,
     basis="parts",
     paper_category="background_noise",
-    held_by=(HeldBy(blind.noise_floor_db, 0.8),),
+    held_by=(HeldBy(blind.noise_floor_db, 0.8, floor=UNHEARD_DB),),
 )

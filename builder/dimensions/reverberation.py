@@ -20,6 +20,8 @@ from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MIX = mixing.Mix("direct", "reverberant", base_db=-9.0)
+UNHEARD_DB = -18.0
+"""Below, the blind meter reads a sound's own decays: it counts as no room."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -42,5 +44,5 @@ DIMENSION = Dimension(
     witness=blind.decay_db,
     basis="parts",
     paper_category="echo",
-    held_by=(HeldBy(blind.decay_db, 0.8),),
+    held_by=(HeldBy(blind.decay_db, 0.8, floor=UNHEARD_DB),),
 )

@@ -37,6 +37,8 @@ FRAME_S, HOP_S = 0.015, 0.002
 LOWEST_F0_HZ = 180.0
 MIN_VOICED = 0.2
 """Share of frames with F0 from which on a sound has a voice: in noise some frames look voiced by chance."""
+SMOOTH_DB = -14.0
+"""Depth below which a 70 Hz modulation counts as smooth (m = 0.2); a convention until listeners confirm it."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -79,11 +81,11 @@ DIMENSION = Dimension(
     max_span={"vowels": 12.0, "voice": 12.0, "tone": 12.0, "noise": 12.0},
     window_s=0.155,
     holds=("loudness", "pitch"),
-    linked=("brightness",),
+    linked=("brightness", "hoarseness"),
     restores=(),
     manipulate=manipulate,
     measure=measure,
     witness=witness,
     paper_category="audio_roughness",
-    held_by=(HeldBy(measure, 0.8),),
+    held_by=(HeldBy(measure, 0.8, floor=SMOOTH_DB),),
 )

@@ -32,6 +32,8 @@ WINDOW_S = 0.6
 FRAME_S, HOP_S = 0.032, 0.005
 HELD = 0.2
 """Power of the gain's mean square that the gain is divided by: 0.5 would hold BS.1770 still, about 0 ISO 532-1."""
+STEADY_DB = -22.0
+"""Depth below which a swing counts as none (m = 0.08): about the threshold for slow modulation of noise in Viemeister (1979)."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -66,5 +68,5 @@ DIMENSION = Dimension(
     measure=measure,
     witness=witness,
     paper_category="voice_vibration",
-    held_by=(HeldBy(measure, 0.8),),
+    held_by=(HeldBy(measure, 0.8, floor=STEADY_DB),),
 )

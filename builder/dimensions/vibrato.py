@@ -26,6 +26,8 @@ BASE_DEPTH_CENTS = 130.0
 RATE_HZ = (5.0, 6.5)
 HEARD_RATE_HZ = (3.5, 8.5)
 WINDOW_S = 0.6
+STEADY_CENTS = 30.0
+"""Depth below which F0 counts as steady: a voice that is held has 10 to 30 cents in this band by itself."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -72,10 +74,10 @@ DIMENSION = Dimension(
     max_span={"speech": 240.0, "vowels": 240.0, "voice": 240.0, "tone": 240.0},
     window_s=0.375,
     holds=("loudness", "pitch"),
-    linked=(),
+    linked=("tremolo", "hoarseness", "breathiness", "noise", "reverberation"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=measure,
     witness=witness,
-    held_by=(HeldBy(measure, 0.8),),
+    held_by=(HeldBy(measure, 0.8, floor=STEADY_CENTS),),
 )
