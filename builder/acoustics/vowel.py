@@ -33,6 +33,7 @@ MIN_PERIODS = 5
 EVEN_WIDTH_PERIODS = 1.0
 """Standard deviation, in harmonics, of the smoothing by which the envelopes of periods are compared."""
 EVEN_GAIN = (0.1, 10.0)
+"""Limits of the gain by which a period's envelope is brought to the mean one."""
 OWN_SHARE = 0.3
 """Share of each period's own difference from the mean period that is kept: harmonicity is then that of the voice it was cut
 from, where neighbours followed each other."""
