@@ -226,9 +226,9 @@ def test_nothing_to_split_is_no_split() -> None:
 
 
 def real_sources(count: int = 24, each: int = 6) -> dict[str, tuple[SourceSpec, ...]]:
-    """Made-up speech and syllables of equal speakers."""
+    """Made-up speech, syllables and vowels of equal speakers."""
     names = [f"s{number:02d}" for number in range(count)]
-    return {kind: tuple(spoken(name, number, None, kind) for name in names for number in range(each)) for kind in ("speech", "syllables")}
+    return {kind: tuple(spoken(name, number, None, kind) for name in names for number in range(each)) for kind in recipe.SPEECH_KINDS}
 
 
 def wanted(made: Plan) -> dict[Cell, int]:

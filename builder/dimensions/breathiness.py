@@ -5,8 +5,8 @@ glottal pulses, or of a real voice's mean period), so that neither loudness nor 
 than it is by itself, throughout and alike in all clips, because jitter hides under no less noise than its own. Measured by
 Praat's harmonics-to-noise ratio, negated; witnessed by cepstral peak prominence, negated.
 
-Noise makes periods look irregular to any meter, so hoarseness is linked. Running speech and syllables have consonants, which
-no breath makes noisier, and are left out.
+Noise makes periods look irregular to any meter, so hoarseness is linked, and breath is background noise to a meter. Running
+speech and syllables have consonants, which no breath makes noisier, and are left out.
 
 References
 ----------

@@ -3,6 +3,9 @@
 Swept by a time-varying tilt about 1 kHz, then brought back to the sham's loudness. Measured by the slope of third-octave
 levels; witnessed by DIN 45692 sharpness.
 
+The upper edge of the spectrum (clarity) is the same axis and is linked; so are the envelope's place (formants), and a
+recording's own hiss, which is brought up and down (noise).
+
 References
 ----------
 DIN 45692:2009 (sharpness). 1 dB/octave on speech is about 0.1 acum.

@@ -5,7 +5,8 @@ ratio is planned exactly, and quiet stretches are as distorted as loud ones. The
 moves is how much of them there is. The ratio is measured on the parts as they are in the final samples; the witness is blind: how
 flat the tops of the waveform are.
 
-Products lie above what they come from, so brightness follows by nature. They keep the period: F0 doesn't move. Distorted noise is
+Products lie above what they come from, so brightness and the spectral envelope (formants) follow by nature. They keep the
+period: F0 doesn't move. Distorted noise is
 noise again, so noise is no carrier. At some -5 dB all tops are flat, and beyond it they're dented, so sweeps reach to -2 dB and no
 further. Few harmonics make few products: on tones the two loudness models part, and the largest tier doesn't exist.
 """

@@ -4,7 +4,7 @@ Swept by the size of a random deviation of each period (and of each pulse's leve
 the same in the sham and in both clips. Measured by local jitter as Praat defines it, in windows of half a second; witnessed by
 the harmonics-to-noise ratio, negated, which counts no periods.
 
-Irregular periods fill the gaps between harmonics, so breathiness is linked.
+Irregular periods fill the gaps between harmonics, so breathiness, noise and brightness are linked.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ pauses and between harmonics.
 Steady noise and a sound that pauses can't both be held equally loud by BS.1770 and ISO 532-1: rows of syllables reach the smallest
 tier only, and bursts with silence between them carry none. Noise itself has no background to tell from it.
 
-Noise fills the valleys of a spectrum, so brightness and harmonicity follow by nature. It has no F0 and moves none.
+Noise fills the valleys of a spectrum and of an envelope, so brightness, harmonicity and decay follow by nature. It moves no F0,
+but hides it: at its strongest Praat tracks other things, so pitch, vibrato and jitter are linked too.
 
 References
 ----------

@@ -5,7 +5,7 @@ local sine in the power of short frames, at the strongest rate from 60 to 80 Hz;
 
 The division keeps the mean power of each cycle, and both models of loudness average over far more than a cycle: so loudness
 is held without being restored. Side bands fill the gaps between harmonics, which a spectral tilt takes for a change of
-brightness: that is linked.
+brightness: that is linked. So is jitter, for periods under another gain than their neighbours are placed a little off.
 
 A carrier under 180 Hz has side bands that make it a lower voice, of 70 Hz or so, and is refused; a higher one is rejected
 where its F0 goes over to such a multiple of its period. Of running speech, too few voices are high enough, and those that

@@ -5,7 +5,9 @@ recordings. Measured by a local sine in Praat's F0, at the strongest rate from 3
 windows of 0.4 s by swift-f0, a neural tracker.
 
 Mean F0 is held: a swing is even in semitones, and the measure of pitch averages it away. Harmonics that move through formants
-make level swing along, as in any voice; its mean is brought back to the sham's.
+make level swing along, as in any voice; its mean is brought back to the sham's, but the swing itself (tremolo) is linked. So
+are all measures of how alike neighbouring periods and how deep the valleys between harmonics are: jitter, harmonicity, noise,
+decay; harmonics that glide look irregular and smeared to them.
 
 References
 ----------
