@@ -83,7 +83,8 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
 
     contour_asked = render.planned(pair, source, sign)
     to_sham_s = _to_sham(dimension, contour_asked.at, sound.duration_s)
-    change = statistics.difference(contour, measure.measure(flat, dimension), to_sham_s)
+    sham = measure.measure(flat, dimension)
+    change = statistics.difference(contour, sham, to_sham_s)
     unfit, gain, r_squared = label.judge_difference(change, contour_asked.seen_at(change.time_s, dimension.window_s), margins)
     if unfit is not None:
         raise _Rejected(unfit.value, f"gain {gain:.2f}, R-squared {r_squared:.2f}")
@@ -94,7 +95,8 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
     if contradicts is not None:
         raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}, the witness {verdict}")
     seen = label.witness_contrast(witnessed, start_s, end_s)
-    return Clip(sound, sign, heard, contour, gain, r_squared, verdict, seen, leaks, basis, start_s, end_s)
+    beside = statistics.at_times(sham, contour.time_s, to_sham_s)
+    return Clip(sound, sign, heard, contour, beside, gain, r_squared, verdict, seen, leaks, basis, start_s, end_s)
 
 
 def _to_sham(dimension: Dimension, log_rate: Any, duration_s: float) -> Callable[[Any], Any] | None:
@@ -139,7 +141,7 @@ def judge_control(pair: PairPlan, source: Source, margins: Margins) -> Clip:
     if failed is not None:
         raise _Rejected(failed.value, f"a control is heard to change by {heard.contrast:+.3f} {dimension.unit}")
     seen = label.witness_contrast(measure.witness(sound, dimension), source.start_s, source.end_s)
-    return Clip(sound, 0, heard, contour, None, None, None, seen, {}, dimension.basis, source.start_s, source.end_s)
+    return Clip(sound, 0, heard, contour, contour.value, None, None, None, seen, {}, dimension.basis, source.start_s, source.end_s)
 
 
 def judge_pair(pair: PairPlan, source: Source, margins: Margins) -> tuple[Clip, Clip]:

@@ -65,6 +65,7 @@ def features(sample_rate_hz: int) -> Features:
             "leak_jnd": dict.fromkeys(MEASURES, number),
             "contour_time_s": List(Value("float32")),
             "contour_value": List(Value("float32")),
+            "contour_sham": List(Value("float32")),
             "label_basis": text,
             "plan": text,
             "audio_sha256": text,

@@ -14,7 +14,7 @@ from builder import label
 from builder.acoustics import audio
 from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.keys import digest
-from builder.records import Contour, Direction, PairPlan, Sound, SourceSpec
+from builder.records import Contour, Direction, FloatArray, PairPlan, Sound, SourceSpec
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Clip:
     sign: int
     heard: label.Heard
     contour: Contour
+    sham_value: FloatArray
     gain: float | None
     r_squared: float | None
     witness: str | None
@@ -90,7 +91,8 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "witness_effect": clip.witness_contrast if np.isfinite(clip.witness_contrast) else None,
         "leak_jnd": {name: clip.leaks.get(name) for name in MEASURES},
         "contour_time_s": [round(float(time), 4) for time in clip.contour.time_s],
-        "contour_value": [round(float(value), 4) if np.isfinite(value) else None for value in clip.contour.value],
+        "contour_value": _values(clip.contour.value),
+        "contour_sham": _values(clip.sham_value),
         "label_basis": clip.basis,
         "plan": json.dumps(planned, sort_keys=True, ensure_ascii=False, separators=(",", ":")),
         "audio_sha256": checksum,
@@ -98,6 +100,10 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "attribution": pair.source.attribution,
         "paper_category": dimension.paper_category,
     }
+
+
+def _values(value: FloatArray) -> list[float | None]:
+    return [round(float(item), 4) if np.isfinite(item) else None for item in value]
 
 
 def question(dimension: Dimension, choices: list[str]) -> str:

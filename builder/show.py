@@ -89,6 +89,7 @@ def _draw_published(axes: Any, values: Mapping[str, Any]) -> None:
     asked = curves.planned(values["curve"], values["span"], time_s, start_s, end_s)
     centre = float(np.nanmedian(value - asked))
     axes.plot(time_s, centre + asked, color=PLAN, linewidth=2.0)
+    axes.plot(time_s, [np.nan if item is None else item for item in values["contour_sham"]], ".", color=SHAM, markersize=3)
     axes.plot(time_s, value, ".", color=HEARD, markersize=4)
     axes.set(xlim=(0.0, values["duration_s"]), ylabel=f"{values['dimension']}, {values['unit']}")
     axes.set_title(f"{values['effect']:+.3g} {values['unit']} = {values['effect_jnd']:+.1f} J", fontsize=9, color=HEARD, loc="right")

@@ -305,6 +305,7 @@ def made_row(number: int, content: bytes, **changes: Any) -> dict[str, Any]:
         "leak_jnd": {dimension.name: None if place else 0.25 for place, dimension in enumerate(DIMENSIONS)},
         "contour_time_s": [0.0, 0.5, 1.0],
         "contour_value": [None, 1.5, 2.5],
+        "contour_sham": [None, 2.0, 2.0],
         "label_basis": "heard",
         "plan": "{}",
         "audio_sha256": hashlib.sha256(content).hexdigest(),

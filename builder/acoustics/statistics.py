@@ -227,7 +227,7 @@ def difference(clip: Contour, reference: Contour, to_reference_s: ToReference | 
     Contour
         At the clip's times; `nan` where either has no value nearby.
     """
-    return smooth(Contour(clip.time_s, clip.value - _at_clip_times(reference, clip.time_s, to_reference_s)))
+    return smooth(Contour(clip.time_s, clip.value - at_times(reference, clip.time_s, to_reference_s)))
 
 
 def moved(
@@ -254,14 +254,29 @@ def moved(
     """
     if factor_per_ten is None:
         return mean_contrast(difference(clip, reference, to_reference_s), start_s, end_s)
-    at_clip = Contour(clip.time_s, _at_clip_times(reference, clip.time_s, to_reference_s))
+    at_clip = Contour(clip.time_s, at_times(reference, clip.time_s, to_reference_s))
     both = clip.valid & at_clip.valid
     contrasts = [level_contrast(_only(contour, both), start_s, end_s, factor_per_ten) for contour in (clip, at_clip)]
     return contrasts[0] - contrasts[1]
 
 
-def _at_clip_times(reference: Contour, time_s: FloatArray, to_reference_s: ToReference | None) -> FloatArray:
-    """The reference's value at each moment of the clip; `nan` further than 1.5 frames from a valid one."""
+def at_times(reference: Contour, time_s: FloatArray, to_reference_s: ToReference | None) -> FloatArray:
+    """A reference's value at each moment of a clip.
+
+    Parameters
+    ----------
+    reference
+        A contour.
+    time_s
+        float64, shape (n,): moments of the clip.
+    to_reference_s
+        As for `difference`.
+
+    Returns
+    -------
+    ndarray
+        float64, shape (n,), straight between frames; `nan` further than 1.5 frames from a valid one.
+    """
     if not reference.valid.any() or len(time_s) == 0:
         return np.full(len(time_s), np.nan)
     at_s = time_s if to_reference_s is None else to_reference_s(time_s)
