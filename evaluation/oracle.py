@@ -1,0 +1,513 @@
+"""Answers every item of a dataset from its sound alone, by measures that no label was made with.
+
+    python -m evaluation.oracle --dataset vocalgrad
+
+The oracle is told the question (the item's dimension) and the two choices; of the rest of a row it reads the answer, to score
+itself, and the columns that the table is split by. It finds the active stretch by itself. Each dimension is one function,
+(samples, rate) -> a value per frame, `nan` where there is none, that rises with what the question calls it; the answer is the
+sign of the last third's median minus the first's. Where a change is heard as a whole (tempo, formants), the function
+returns the signed change itself.
+
+What labels are made with is left alone here, as measure and as witness; see `builder/dimensions/`.
+
+References
+----------
+de Cheveigne, A. & Kawahara, H. (2002). YIN, a fundamental frequency estimator for speech and music. JASA 111(4), 1917-1930.
+IEC 61672-1:2013. Sound level meters (A-weighting, annex E).
+Makhoul, J. (1975). Linear prediction: a tutorial review. Proceedings of the IEEE 63(4), 561-580.
+Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference. JASA 22, 209-212.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import soxr
+from numpy.typing import NDArray
+from scipy import fft, ndimage
+
+FloatArray = NDArray[np.float64]
+
+RATE_HZ = 16_000
+"""Measures that look at time more than at high frequencies work at this rate."""
+HOP_S = 0.01
+PAUSE_DB = 20.0
+"""A frame this far under the loudest within half a second is a pause."""
+
+
+# -- what is shared ---------------------------------------------------------------------------------------------------
+
+
+def change(values: FloatArray) -> float:
+    """Median of the last third of the frames minus that of the first; `nan` where either has fewer than two values."""
+    third = max(len(values) // 3, 1)
+    ends = [part[np.isfinite(part)] for part in (values[:third], values[-third:])]
+    if min(map(len, ends)) < 2:
+        return float("nan")
+    return float(np.median(ends[1]) - np.median(ends[0]))
+
+
+def mono(samples: FloatArray) -> FloatArray:
+    """Mean of the channels of samples of shape (n,) or (n, channels)."""
+    return samples if samples.ndim == 1 else samples.mean(axis=1)
+
+
+def at_rate(samples: FloatArray, rate: int) -> FloatArray:
+    """Mono samples at 16 kHz."""
+    return mono(samples) if rate == RATE_HZ else np.asarray(soxr.resample(mono(samples), rate, RATE_HZ), dtype=np.float64)
+
+
+def framed(samples: FloatArray, width: int, hop: int) -> FloatArray:
+    """Frames of a signal, shape (n_frames, width); a signal that's shorter than a frame is padded to one."""
+    padded = np.pad(samples, (0, max(width - len(samples), 0)))
+    return np.lib.stride_tricks.sliding_window_view(padded, width)[::hop]
+
+
+def spectrogram(samples: FloatArray, rate: int, width_s: float, hop_s: float = HOP_S) -> tuple[FloatArray, FloatArray]:
+    """Power in Hann windows: frequencies (Hz), and power of shape (n_frames, n_bins)."""
+    width = round(width_s * rate)
+    frames = framed(mono(samples), width, max(round(hop_s * rate), 1)) * np.hanning(width + 1)[:-1]
+    size = fft.next_fast_len(width, real=True)
+    power: FloatArray = np.abs(fft.rfft(frames, size, axis=1)) ** 2
+    return fft.rfftfreq(size, 1.0 / rate), power
+
+
+def decibels(power: FloatArray) -> FloatArray:
+    """10 log10, no lower than -120."""
+    level: FloatArray = 10.0 * np.log10(np.maximum(power, 1e-12))
+    return level
+
+
+def sounding(power: FloatArray, hop_s: float = HOP_S) -> NDArray[np.bool_]:
+    """Which frames of a power over time are no pause."""
+    level = decibels(power)
+    loud = ndimage.maximum_filter1d(level, 2 * round(0.5 / hop_s) + 1, mode="nearest")
+    heard: NDArray[np.bool_] = (level > loud - PAUSE_DB) & (level > level.max() - 45.0)
+    return heard
+
+
+def in_bands(frequency_hz: FloatArray, power: FloatArray, edges_hz: FloatArray) -> FloatArray:
+    """Power per band between neighbouring edges, shape (n_frames, n_edges - 1); no band is empty that holds one bin."""
+    bins = np.searchsorted(frequency_hz, edges_hz)
+    total = np.concatenate([np.zeros((len(power), 1)), np.cumsum(power, axis=1)], axis=1)
+    band: FloatArray = total[:, bins[1:]] - total[:, bins[:-1]]
+    return band
+
+
+# -- pitch ------------------------------------------------------------------------------------------------------------
+
+YIN_WINDOW_S = 0.03
+YIN_RANGE_HZ = (60.0, 800.0)
+YIN_DIP = 0.15
+YIN_VOICED = 0.3
+OCTAVE_COST = 0.1
+
+
+def yin(samples: FloatArray, rate: int) -> tuple[FloatArray, FloatArray]:
+    """F0 (Hz, never `nan`) and aperiodicity (the dip of YIN's normalised difference, 0 periodic to about 1) each 10 ms.
+
+    Where several dips are deep enough, the first is taken, as YIN does; in a second pass those near the clip's median F0.
+    """
+    x = at_rate(samples, rate)
+    shortest, longest = int(RATE_HZ / YIN_RANGE_HZ[1]), int(RATE_HZ / YIN_RANGE_HZ[0])
+    width = round(YIN_WINDOW_S * RATE_HZ)
+    frames = framed(x, width + longest + 1, round(HOP_S * RATE_HZ))
+    size = fft.next_fast_len(frames.shape[1] + width, real=True)
+    spectrum = fft.rfft(frames, size, axis=1) * np.conj(fft.rfft(frames[:, :width], size, axis=1))
+    product = fft.irfft(spectrum, size, axis=1)[:, : longest + 2]
+    energy = np.concatenate([np.zeros((len(frames), 1)), np.cumsum(frames**2, axis=1)], axis=1)
+    moved = energy[:, width : width + longest + 2] - energy[:, : longest + 2]
+    difference = np.maximum(moved[:, :1] + moved - 2.0 * product, 0.0)
+    mean = np.cumsum(difference[:, 1:], axis=1) / np.arange(1, longest + 2)
+    dip = np.concatenate([np.ones((len(frames), 1)), difference[:, 1:] / np.maximum(mean, 1e-12)], axis=1)
+    lags = np.arange(shortest, longest + 1)
+    score, before, after = dip[:, lags], dip[:, lags - 1], dip[:, lags + 1]
+    dipping = (score <= before) & (score <= after)
+    cost = np.where(dipping, score, 2.0)
+    deep = cost < YIN_DIP
+    first = np.where(deep.any(axis=1), np.argmax(deep, axis=1), np.argmin(cost, axis=1))
+    row = np.arange(len(frames))
+    periodic = score[row, first] < YIN_VOICED
+    if periodic.any():
+        middle = np.median(np.log2(lags[first[periodic]]))
+        first = np.argmin(cost + OCTAVE_COST * np.abs(np.log2(lags) - middle), axis=1)
+    left, bottom, right = before[row, first], score[row, first], after[row, first]
+    bend = left - 2.0 * bottom + right
+    shift = np.where(bend > 1e-12, 0.5 * (left - right) / np.maximum(bend, 1e-12), 0.0)
+    return RATE_HZ / (lags[first] + np.clip(shift, -0.5, 0.5)), bottom
+
+
+def pitch(samples: FloatArray, rate: int) -> FloatArray:
+    """F0 by YIN, octaves re 1 Hz."""
+    f0_hz, aperiodicity = yin(samples, rate)
+    level = np.mean(framed(at_rate(samples, rate), round(YIN_WINDOW_S * RATE_HZ), round(HOP_S * RATE_HZ)) ** 2, axis=1)[: len(f0_hz)]
+    return np.where((aperiodicity < YIN_VOICED) & sounding(level), np.log2(f0_hz), np.nan)
+
+
+# -- loudness and brightness ------------------------------------------------------------------------------------------
+
+
+def a_weighting(frequency_hz: FloatArray) -> FloatArray:
+    """A-weighting as a factor on power; 1 at 1 kHz, to 0.01 dB."""
+    square = frequency_hz**2
+    gain = 12194.0**2 * square**2 / ((square + 20.6**2) * np.sqrt((square + 107.7**2) * (square + 737.9**2)) * (square + 12194.0**2))
+    weight: FloatArray = (gain * 10.0**0.1) ** 2
+    return weight
+
+
+def loudness(samples: FloatArray, rate: int) -> FloatArray:
+    """A-weighted level of the 0.2 s about each frame, over which hearing sums up, dB."""
+    frequency_hz, power = spectrogram(samples, rate, 0.05)
+    weighted = ndimage.uniform_filter1d(power @ a_weighting(frequency_hz), round(0.2 / HOP_S), mode="nearest")
+    return np.where(sounding(weighted), decibels(weighted), np.nan)
+
+
+def brightness(samples: FloatArray, rate: int) -> FloatArray:
+    """Centroid in octaves of the spectrum above 150 Hz in quarter-octave bands, compressed as hearing does."""
+    frequency_hz, power = spectrogram(samples, rate, 0.05)
+    edges_hz = 150.0 * 2.0 ** np.arange(0.0, np.log2(min(rate / 2.0, 8000.0) / 150.0) + 1e-9, 0.25)
+    band = in_bands(frequency_hz, power, edges_hz)
+    compressed = (band / np.maximum(band.max(axis=1, keepdims=True), 1e-12)) ** 0.25
+    centroid = compressed @ np.log2(edges_hz[1:]) / np.maximum(compressed.sum(axis=1), 1e-12)
+    return np.where(sounding(power.sum(axis=1)), centroid, np.nan)
+
+
+# -- tempo ------------------------------------------------------------------------------------------------------------
+
+ONSET_HOP_S = 0.008
+BEAT_RANGE_HZ = (1.8, 8.0)
+WARPS: FloatArray = np.linspace(-0.5, 0.5, 81)
+
+
+def onset_strength(samples: FloatArray, rate: int) -> FloatArray:
+    """Rise of the compressed spectrum from frame to frame, summed over third-octave bands, each 8 ms."""
+    frequency_hz, power = spectrogram(at_rate(samples, rate), RATE_HZ, 0.032, ONSET_HOP_S)
+    band = in_bands(frequency_hz, power, 150.0 * 2.0 ** np.arange(0.0, 5.7, 1.0 / 3.0))
+    level = np.maximum(decibels(band), decibels(band).max() - 50.0)
+    rise: FloatArray = np.maximum(np.diff(level, axis=0), 0.0).sum(axis=1)
+    return ndimage.gaussian_filter1d(rise, 2.0)
+
+
+def tempo(samples: FloatArray, rate: int) -> float:
+    """Change of ln(rate): the glide of a beat with its overtones that fits the onsets best.
+
+    Time is bent so that a beat with that glide would be steady; the sharpest spectral line tells the right bend.
+    """
+    onset = onset_strength(samples, rate)
+    onset = onset - onset.mean()
+    n = len(onset)
+    where = np.linspace(-1.0, 1.0, n)
+    size = fft.next_fast_len(8 * n, real=True)
+    beat = np.arange(int(BEAT_RANGE_HZ[0] * size * ONSET_HOP_S), int(BEAT_RANGE_HZ[1] * size * ONSET_HOP_S) + 1)
+    bent = np.array([np.interp(where, where + warp * (where**2 - 1.0) / 2.0, onset) for warp in WARPS])
+    line = np.abs(fft.rfft(bent, size, axis=1)) ** 2
+    score = np.max(sum(line[:, k * beat] for k in (1, 2, 3)), axis=1)
+    best = int(np.clip(np.argmax(score), 1, len(WARPS) - 2))
+    left, top, right = score[best - 1 : best + 2]
+    bend = left - 2.0 * top + right
+    step = 0.5 * (left - right) / bend if bend < 0.0 else 0.0
+    return float(2.0 * (WARPS[best] + step * (WARPS[1] - WARPS[0])))
+
+
+# -- the table of measures --------------------------------------------------------------------------------------------
+
+Measure = Callable[[FloatArray, int], FloatArray | float]
+
+MEASURES: dict[str, Measure] = {
+    "pitch": pitch,
+    "loudness": loudness,
+    "tempo": tempo,
+    "brightness": brightness,
+}
+RISES = frozenset({"increase", "right"})
+"""Answers that mean a rise; the other choice is a fall."""
+
+
+class Unusable(Exception):
+    """A dataset, configuration or row that can't be evaluated; the message is complete for the user."""
+
+
+def heard_change(dimension: str, samples: FloatArray, rate: int) -> float:
+    """By how much a sound rises in a dimension from its beginning to its end, in the measure's unit; `nan` if it can't be told.
+
+    Parameters
+    ----------
+    dimension
+        A key of `MEASURES`.
+    samples
+        float64, shape (n,) or (n, channels), full scale 1.
+    rate
+        Samples per second.
+    """
+    found = MEASURES[dimension](samples, rate)
+    return found if isinstance(found, float) else change(found)
+
+
+def answer(choices: Sequence[str], rise: float) -> str | None:
+    """The choice that a change means; None for no change or `nan`: the oracle doesn't guess."""
+    if not np.isfinite(rise) or rise == 0.0:
+        return None
+    return next((choice for choice in choices if (choice in RISES) == (rise > 0.0)), None)
+
+
+# -- items ------------------------------------------------------------------------------------------------------------
+
+CONTROLS = "controls"
+COLUMNS = ("id", "audio", "choices", "answer", "dimension", "tier", "curve", "source_kind", "source_id")
+GROUPS = ("tier", "source_kind", "curve")
+BATCH = 1024
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One item with the oracle's answer.
+
+    Parameters
+    ----------
+    id, dimension, tier, curve, source_kind, source_id
+        Of the row.
+    rise
+        What `heard_change` says; None where that is `nan`.
+    given, right
+        The oracle's answer (None: it has none), and the row's (None on a control).
+    """
+
+    id: str
+    dimension: str
+    tier: str
+    curve: str
+    source_kind: str
+    source_id: str
+    rise: float | None
+    given: str | None
+    right: str | None
+
+    @property
+    def hit(self) -> bool:
+        """Whether the answer is the row's; no answer is a wrong one."""
+        return self.given is not None and self.given == self.right
+
+
+def answered(row: dict[str, Any]) -> Answered:
+    """Answer one row; the sound, the dimension and the choices are all that it's answered from."""
+    samples, rate = soundfile.read(io.BytesIO(row["audio"]["bytes"]), dtype="float64")
+    rise = heard_change(row["dimension"], samples, rate)
+    kept = {name: row[name] for name in COLUMNS if name not in ("audio", "choices", "answer")}
+    return Answered(**kept, rise=rise if np.isfinite(rise) else None, given=answer(row["choices"], rise), right=row["answer"])
+
+
+def configurations(dataset: str) -> list[str]:
+    """Names of a dataset's configurations; `dataset` is a folder or a name on the Hub (owner/name).
+
+    Raises
+    ------
+    Unusable
+        There is no such dataset, or it can't be read.
+    """
+    import datasets
+
+    datasets.disable_progress_bars()
+    if not Path(dataset).is_dir() and not re.fullmatch(r"[\w.-]+/[\w.-]+", dataset):
+        raise Unusable(f"no folder {dataset!r} here: build it with `make build`, or name another with --dataset")
+    try:
+        return list(datasets.get_dataset_config_names(dataset))
+    except Exception as error:  # the library raises many kinds, by network and by version
+        raise Unusable(f"{dataset!r} can't be read as a dataset: {str(error).splitlines()[0]}") from error
+
+
+def rows(dataset: str, config: str, split: str) -> Iterator[dict[str, Any]]:
+    """Rows of one split of a configuration, sound as bytes.
+
+    Raises
+    ------
+    Unusable
+        No such split, or a column is missing.
+    """
+    import datasets
+
+    try:
+        loaded = datasets.load_dataset(dataset, config, split=split)
+    except Exception as error:  # see above
+        raise Unusable(f"{dataset!r}, configuration {config!r}, split {split!r}: {str(error).splitlines()[0]}") from error
+    missing = [name for name in COLUMNS if name not in loaded.column_names]
+    if missing:
+        raise Unusable(f"{dataset!r}, configuration {config!r} has no column {', '.join(missing)}")
+    yield from loaded.select_columns(list(COLUMNS)).cast_column("audio", datasets.Audio(decode=False))
+
+
+def answer_all(items: Iterable[dict[str, Any]], workers: int) -> list[Answered]:
+    """Answer rows, in their order, by so many processes, some hundred at a time."""
+    if workers == 1:
+        return [answered(row) for row in items]
+    found: list[Answered] = []
+    remaining = iter(items)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        while batch := list(islice(remaining, BATCH)):
+            found += pool.map(answered, batch, chunksize=16)
+    return found
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+Z_95 = 1.959964
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share among n independent trials."""
+    middle = (share + Z_95**2 / (2.0 * n)) / (1.0 + Z_95**2 / n)
+    half = Z_95 * np.sqrt(share * (1.0 - share) / n + Z_95**2 / (4.0 * n**2)) / (1.0 + Z_95**2 / n)
+    return max(float(middle - half), 0.0), min(float(middle + half), 1.0)
+
+
+def interval(hits: Sequence[bool], clusters: Sequence[str]) -> tuple[float, float]:
+    """95 % interval of a share whose trials come in clusters: clips of one source aren't independent.
+
+    Wilson's interval for as many independent trials as the clusters are worth: n over the design effect, which is the
+    share's variance between clusters (ratio estimator) over that of independent trials, at least 1. Where all trials are
+    alike, so that nothing can be learned about clusters, each counts once.
+    """
+    x = np.asarray(hits, dtype=np.float64)
+    share = float(x.mean())
+    _, of = np.unique(np.asarray(clusters), return_inverse=True)
+    n_clusters = int(of.max()) + 1
+    if share in (0.0, 1.0):
+        return wilson(share, n_clusters)
+    excess = np.bincount(of, weights=x - share)
+    effect = float(np.sum(excess**2)) / (len(x) * share * (1.0 - share))
+    return wilson(share, len(x) / max(effect, 1.0))
+
+
+@dataclass(frozen=True)
+class Score:
+    """One line of the table.
+
+    Parameters
+    ----------
+    name
+        Dimension, or `overall`; with the group after it.
+    clips, silent
+        Items, and those without an answer.
+    share
+        Of right answers; of controls, of rises among those answered.
+    low, high
+        Its 95 % interval.
+    """
+
+    name: str
+    clips: int
+    silent: int
+    share: float
+    low: float
+    high: float
+
+
+def score(name: str, items: Sequence[Answered], controls: bool = False) -> Score:
+    """The line of some items."""
+    told = [item for item in items if item.given is not None] if controls else list(items)
+    silent = sum(item.given is None for item in items)
+    if not told:
+        return Score(name, len(items), silent, float("nan"), float("nan"), float("nan"))
+    hits = [(item.given in RISES) if controls else item.hit for item in told]
+    low, high = interval(hits, [item.source_id for item in told])
+    return Score(name, len(items), silent, float(np.mean(hits)), low, high)
+
+
+def scores(items: Sequence[Answered], by: str | None, controls: bool = False) -> list[Score]:
+    """Lines for each dimension in the order that they come, for its groups, and overall."""
+    lines = []
+    for dimension in dict.fromkeys(item.dimension for item in items):
+        mine = [item for item in items if item.dimension == dimension]
+        groups = {getattr(item, by): None for item in mine} if by else {}
+        lines.append(score(dimension, mine, controls))
+        lines += [score(f"  {group}", [item for item in mine if getattr(item, str(by)) == group], controls) for group in groups]
+    return [*lines, score("overall", items, controls)]
+
+
+def table(lines: Sequence[Score], controls: bool = False) -> str:
+    """The lines as text."""
+    head = f"{'dimension':<18}{'clips':>7}{'no answer':>11}{'rises' if controls else 'right':>9}   95 % interval"
+    body = [f"{x.name:<18}{x.clips:>7}{x.silent:>11}{x.share:>9.1%}   {x.low:.1%} to {x.high:.1%}" for x in lines]
+    return "\n".join([head, *body])
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status: 0 done, 1 a fault with a message, 2 wrong usage."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except Unusable as fault:
+        print(f"oracle: {fault}", file=sys.stderr)
+    except OSError as error:
+        print(f"oracle: {error}", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="oracle", description="Answers a dataset's items from their sound, by measures that made no label."
+    )
+    parser.add_argument("--dataset", default="vocalgrad", help="folder, or owner/name on the Hub (default: %(default)s)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--config", action="append", help="configuration; can be given again (default: each dimension's)")
+    what.add_argument("--controls", action="store_true", help="answer the controls, in which nothing moves: the share of rises")
+    parser.add_argument("--split", default="test", help="split (default: %(default)s)")
+    parser.add_argument("--by", choices=GROUPS, help="a line for each of these within a dimension")
+    parser.add_argument("--json", type=Path, help="file to write: the lines and every item's answer")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    wanted = _wanted(arguments)
+    found: list[Answered] = []
+    strange: set[str] = set()
+    for name in wanted:
+        items = list(rows(arguments.dataset, name, arguments.split))
+        strange |= {row["dimension"] for row in items} - set(MEASURES)
+        found += answer_all((row for row in items if row["dimension"] in MEASURES), max(arguments.workers, 1))
+    if strange:
+        print(f"oracle: left out, there is no measure for {', '.join(sorted(strange))}", file=sys.stderr)
+    if not found:
+        raise Unusable("there is no item to answer")
+    lines = scores(found, arguments.by, arguments.controls)
+    print(table(lines, arguments.controls))
+    if arguments.json:
+        content = {"dataset": arguments.dataset, "split": arguments.split, "scores": lines, "items": found}
+        arguments.json.write_text(json.dumps(content, default=asdict, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _wanted(arguments: argparse.Namespace) -> list[str]:
+    """The configurations that are asked for; those of the dimensions, if none is."""
+    known = configurations(arguments.dataset)
+    wanted = [CONTROLS] if arguments.controls else arguments.config or [name for name in known if name in MEASURES]
+    for name in wanted:
+        if name == CONTROLS and not arguments.controls:
+            raise Unusable("controls have no right answer: ask for their share of rises with --controls")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise Unusable(f"{arguments.dataset!r} has no configuration {name!r}: {hint}")
+    return wanted
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
