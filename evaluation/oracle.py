@@ -30,7 +30,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ import numpy as np
 import soundfile
 import soxr
 from numpy.typing import NDArray
-from scipy import fft, ndimage
+from scipy import fft, ndimage, signal
 
 FloatArray = NDArray[np.float64]
 
@@ -113,15 +113,20 @@ def in_bands(frequency_hz: FloatArray, power: FloatArray, edges_hz: FloatArray) 
 
 YIN_WINDOW_S = 0.03
 YIN_RANGE_HZ = (60.0, 800.0)
-YIN_DIP = 0.15
 YIN_VOICED = 0.3
-OCTAVE_COST = 0.1
+OCTAVE_COST = 0.05
+"""Per octave of period: without it twice the period is as good as once."""
+JUMP_COST = 0.5
+"""Per octave from frame to frame."""
+NO_DIP = 4.0
+N_CANDIDATES = 6
 
 
 def yin(samples: FloatArray, rate: int) -> tuple[FloatArray, FloatArray]:
     """F0 (Hz, never `nan`) and aperiodicity (the dip of YIN's normalised difference, 0 periodic to about 1) each 10 ms.
 
-    Where several dips are deep enough, the first is taken, as YIN does; in a second pass those near the clip's median F0.
+    Of each frame's deepest dips those are taken that make the smoothest path through the clip, by dynamic programming; YIN
+    itself takes each frame's first that is deep enough, and so jumps octaves.
     """
     x = at_rate(samples, rate)
     shortest, longest = int(RATE_HZ / YIN_RANGE_HZ[1]), int(RATE_HZ / YIN_RANGE_HZ[0])
@@ -137,19 +142,30 @@ def yin(samples: FloatArray, rate: int) -> tuple[FloatArray, FloatArray]:
     dip = np.concatenate([np.ones((len(frames), 1)), difference[:, 1:] / np.maximum(mean, 1e-12)], axis=1)
     lags = np.arange(shortest, longest + 1)
     score, before, after = dip[:, lags], dip[:, lags - 1], dip[:, lags + 1]
-    dipping = (score <= before) & (score <= after)
-    cost = np.where(dipping, score, 2.0)
-    deep = cost < YIN_DIP
-    first = np.where(deep.any(axis=1), np.argmax(deep, axis=1), np.argmin(cost, axis=1))
+    cost = np.where((score <= before) & (score <= after), score + OCTAVE_COST * np.log2(lags), NO_DIP)
+    best = _smoothest(cost, np.log2(lags))
     row = np.arange(len(frames))
-    periodic = score[row, first] < YIN_VOICED
-    if periodic.any():
-        middle = np.median(np.log2(lags[first[periodic]]))
-        first = np.argmin(cost + OCTAVE_COST * np.abs(np.log2(lags) - middle), axis=1)
-    left, bottom, right = before[row, first], score[row, first], after[row, first]
+    left, bottom, right = before[row, best], score[row, best], after[row, best]
     bend = left - 2.0 * bottom + right
     shift = np.where(bend > 1e-12, 0.5 * (left - right) / np.maximum(bend, 1e-12), 0.0)
-    return RATE_HZ / (lags[first] + np.clip(shift, -0.5, 0.5)), bottom
+    return RATE_HZ / (lags[best] + np.clip(shift, -0.5, 0.5)), bottom
+
+
+def _smoothest(cost: FloatArray, octave: FloatArray) -> NDArray[np.int64]:
+    """Which of the cheapest columns to take in each row, so that columns' cost and jumps between rows cost least together."""
+    candidate = np.argsort(cost, axis=1)[:, :N_CANDIDATES]
+    own, where = np.take_along_axis(cost, candidate, axis=1), octave[candidate]
+    jump = JUMP_COST * np.abs(where[1:, :, None] - where[:-1, None, :])
+    total, came = own[0], np.zeros(candidate.shape, dtype=np.int64)
+    for i in range(1, len(cost)):
+        ways = total[None, :] + jump[i - 1]
+        came[i] = np.argmin(ways, axis=1)
+        total = own[i] + np.min(ways, axis=1)
+    path = np.zeros(len(cost), dtype=np.int64)
+    path[-1] = np.argmin(total)
+    for i in range(len(cost) - 1, 0, -1):
+        path[i - 1] = came[i, path[i]]
+    return candidate[np.arange(len(cost)), path]
 
 
 def pitch(samples: FloatArray, rate: int) -> FloatArray:
@@ -178,11 +194,11 @@ def loudness(samples: FloatArray, rate: int) -> FloatArray:
 
 
 def brightness(samples: FloatArray, rate: int) -> FloatArray:
-    """Centroid in octaves of the spectrum above 150 Hz in quarter-octave bands, compressed as hearing does."""
+    """Centroid in octaves of the strongly compressed spectrum (quarter-octave bands above 150 Hz): what is faint counts too."""
     frequency_hz, power = spectrogram(samples, rate, 0.05)
     edges_hz = 150.0 * 2.0 ** np.arange(0.0, np.log2(min(rate / 2.0, 8000.0) / 150.0) + 1e-9, 0.25)
     band = in_bands(frequency_hz, power, edges_hz)
-    compressed = (band / np.maximum(band.max(axis=1, keepdims=True), 1e-12)) ** 0.25
+    compressed = (band / np.maximum(band.max(axis=1, keepdims=True), 1e-12)) ** 0.15
     centroid = compressed @ np.log2(edges_hz[1:]) / np.maximum(compressed.sum(axis=1), 1e-12)
     return np.where(sounding(power.sum(axis=1)), centroid, np.nan)
 
@@ -224,6 +240,149 @@ def tempo(samples: FloatArray, rate: int) -> float:
     return float(2.0 * (WARPS[best] + step * (WARPS[1] - WARPS[0])))
 
 
+# -- modulation -------------------------------------------------------------------------------------------------------
+
+
+def swing(values: FloatArray, hop_s: float, low_hz: float, high_hz: float, window_s: float = 0.5) -> FloatArray:
+    """Local RMS of a contour behind a band-pass; gaps are bridged straight for it, and are gaps again in the result."""
+    known = np.isfinite(values)
+    if known.sum() < 2 or len(values) < 16:
+        return np.full(len(values), np.nan)
+    whole = np.interp(np.arange(len(values)), np.flatnonzero(known), values[known])
+    band = signal.butter(2, [low_hz, high_hz], "bandpass", fs=1.0 / hop_s, output="sos")
+    power = ndimage.uniform_filter1d(signal.sosfiltfilt(band, whole) ** 2, round(window_s / hop_s), mode="nearest")
+    return np.where(known, np.sqrt(np.maximum(power, 0.0)), np.nan)
+
+
+def vibrato(samples: FloatArray, rate: int) -> FloatArray:
+    """Swing of YIN's F0 at 3.5 to 8.5 Hz, octaves RMS."""
+    return swing(pitch(samples, rate), HOP_S, 3.5, 8.5)
+
+
+def tremolo(samples: FloatArray, rate: int) -> FloatArray:
+    """Swing of band levels at 3 to 8 Hz, dB RMS: of their mean over half-octave bands, in which a noise's own swing averages out."""
+    frequency_hz, power = spectrogram(at_rate(samples, rate), RATE_HZ, 0.032)
+    band = decibels(in_bands(frequency_hz, power, 100.0 * 2.0 ** np.arange(0.0, 6.3, 0.5)))
+    return swing(np.maximum(band, band.max() - 50.0).mean(axis=1), HOP_S, 3.0, 8.0)
+
+
+ROUGH_BANDS_HZ = ((250.0, 800.0), (800.0, 2000.0), (2000.0, 6000.0))
+
+
+def roughness(samples: FloatArray, rate: int) -> FloatArray:
+    """Modulation at 40 to 110 Hz of the rectified signal in three wide bands, relative to its mean, the mean over bands."""
+    x, step = at_rate(samples, rate), 16
+    bands = []
+    for low_hz, high_hz in ROUGH_BANDS_HZ:
+        inside = signal.sosfilt(signal.butter(2, [low_hz, high_hz], "bandpass", fs=RATE_HZ, output="sos"), x)
+        envelope = np.abs(inside)[: len(x) // step * step].reshape(-1, step).mean(axis=1)
+        mean = ndimage.uniform_filter1d(envelope, 200, mode="nearest")
+        bands.append(swing(envelope, step / RATE_HZ, 40.0, 110.0, 0.2) / np.maximum(mean, 1e-6))
+    mean_of_bands: FloatArray = np.mean(bands, axis=0)
+    return mean_of_bands
+
+
+# -- periodicity ------------------------------------------------------------------------------------------------------
+
+
+def breathiness(samples: FloatArray, rate: int) -> FloatArray:
+    """YIN's aperiodicity, natural logarithm."""
+    x = at_rate(samples, rate)
+    _, aperiodicity = yin(x, RATE_HZ)
+    level = np.mean(framed(x, round(YIN_WINDOW_S * RATE_HZ), round(HOP_S * RATE_HZ)) ** 2, axis=1)[: len(aperiodicity)]
+    return np.where(sounding(level), np.log(np.maximum(aperiodicity, 1e-6)), np.nan)
+
+
+def periods(samples: FloatArray, rate: int) -> FloatArray:
+    """Start and length of each period, s, shape (n_periods, 2): the lag at which a wave repeats itself best, period by period.
+
+    Searched within 15 % of YIN's period, by the normalised correlation of one period with what follows it.
+    """
+    x = at_rate(samples, rate)
+    f0_hz, aperiodicity = yin(x, RATE_HZ)
+    smooth_hz = ndimage.median_filter(f0_hz, 15, mode="nearest")
+    found: list[tuple[float, float]] = []
+    at = 0
+    while True:
+        frame = min(int(at / RATE_HZ / HOP_S), len(f0_hz) - 1)
+        period = RATE_HZ / smooth_hz[frame]
+        least, most = int(0.85 * period), int(np.ceil(1.15 * period)) + 1
+        width = round(period)
+        if at + most + width + 1 > len(x):
+            return np.array(found).reshape(-1, 2)
+        ahead = x[at + least - 1 : at + most + 1 + width]
+        energy = np.concatenate([[0.0], np.cumsum(ahead**2)])
+        product = np.correlate(ahead, x[at : at + width])
+        score = product / np.sqrt(np.maximum(energy[width : width + len(product)] - energy[: len(product)], 1e-12))
+        best = int(np.argmax(score[1:-1])) + 1
+        bend = score[best - 1] - 2.0 * score[best] + score[best + 1]
+        shift = 0.5 * (score[best - 1] - score[best + 1]) / bend if bend < 0.0 else 0.0
+        length = least - 1 + best + float(np.clip(shift, -0.5, 0.5))
+        found.append((at / RATE_HZ, length / RATE_HZ if aperiodicity[frame] < 0.5 else np.nan))
+        at += round(length)
+
+
+def hoarseness(samples: FloatArray, rate: int) -> FloatArray:
+    """Difference of neighbouring periods, natural logarithm of its local mean relative to the period; one value per period."""
+    found = periods(samples, rate)
+    if len(found) < 8:
+        return np.zeros(0)
+    step = np.abs(np.diff(np.log(found[:, 1])))
+    step[step > 0.2] = np.nan
+    known = np.isfinite(step)
+    width = max(round(0.3 / float(np.nanmedian(found[:, 1]))), 3)
+    total, count = (
+        ndimage.uniform_filter1d(part, width, mode="nearest") for part in (np.where(known, step, 0.0), known.astype(np.float64))
+    )
+    return np.where(count > 0.3, np.log(np.maximum(total / np.maximum(count, 1e-9), 1e-5)), np.nan)
+
+
+# -- mixtures ---------------------------------------------------------------------------------------------------------
+
+
+def noise(samples: FloatArray, rate: int) -> FloatArray:
+    """Flatness of the spectrogram in patches of 0.5 s and a third of an octave: mean level minus level of the mean, dB.
+
+    What is sparse, in lines or in bursts, lies far under 0; what noise fills comes up to -2.5 dB.
+    """
+    frequency_hz, power = spectrogram(samples, rate, 0.064)
+    edges = np.searchsorted(frequency_hz, 100.0 * 2.0 ** np.arange(0.0, np.log2(min(rate / 2.0, 8000.0) / 100.0), 0.5))
+    level = decibels(power)
+    width = round(0.5 / HOP_S)
+    patches = []
+    for low, high in pairwise(edges):
+        mean = ndimage.uniform_filter1d(power[:, low:high].mean(axis=1), width, mode="nearest")
+        patches.append(ndimage.uniform_filter1d(level[:, low:high].mean(axis=1), width, mode="nearest") - decibels(mean))
+    flatness: FloatArray = np.mean(patches, axis=0)
+    return flatness
+
+
+def reverberation(samples: FloatArray, rate: int) -> FloatArray:
+    """How fast sound dies away: the 10th percentile of the change of band levels in windows of 0.6 s, dB per 10 ms.
+
+    A tail that fills what lies between sounds makes falls shallow.
+    """
+    frequency_hz, power = spectrogram(samples, rate, 0.032)
+    band = decibels(in_bands(frequency_hz, power, 200.0 * 2.0 ** np.arange(0.0, 5.1, 1.0)))
+    band = np.maximum(band, band.max(axis=0) - 45.0)
+    fall = np.diff(ndimage.uniform_filter1d(band, 3, axis=0), axis=0)
+    width = round(0.6 / HOP_S)
+    steepest: FloatArray = np.mean(ndimage.percentile_filter(fall, 10.0, size=(width, 1), mode="nearest"), axis=1)
+    return steepest
+
+
+# -- space ------------------------------------------------------------------------------------------------------------
+
+
+def pan(samples: FloatArray, rate: int) -> FloatArray:
+    """Level of the right channel over the left one's, dB; nothing on mono."""
+    if samples.ndim == 1:
+        return np.zeros(0)
+    width = round(0.05 * rate)
+    left, right = (np.mean(framed(channel, width, round(HOP_S * rate)) ** 2, axis=1) for channel in samples.T[:2])
+    return np.where(sounding(left + right), decibels(right) - decibels(left), np.nan)
+
+
 # -- the table of measures --------------------------------------------------------------------------------------------
 
 Measure = Callable[[FloatArray, int], FloatArray | float]
@@ -233,6 +392,14 @@ MEASURES: dict[str, Measure] = {
     "loudness": loudness,
     "tempo": tempo,
     "brightness": brightness,
+    "vibrato": vibrato,
+    "tremolo": tremolo,
+    "roughness": roughness,
+    "breathiness": breathiness,
+    "hoarseness": hoarseness,
+    "noise": noise,
+    "reverberation": reverberation,
+    "pan": pan,
 }
 RISES = frozenset({"increase", "right"})
 """Answers that mean a rise; the other choice is a fall."""
