@@ -111,9 +111,9 @@ def in_bands(frequency_hz: FloatArray, power: FloatArray, edges_hz: FloatArray) 
 
 # -- pitch ------------------------------------------------------------------------------------------------------------
 
-YIN_WINDOW_S = 0.03
+YIN_WINDOW_S = 0.025
 YIN_RANGE_HZ = (60.0, 800.0)
-YIN_VOICED = 0.3
+YIN_LOW_PASS_HZ = 1000.0
 OCTAVE_COST = 0.05
 """Per octave of period: without it twice the period is as good as once."""
 JUMP_COST = 0.5
@@ -168,11 +168,17 @@ def _smoothest(cost: FloatArray, octave: FloatArray) -> NDArray[np.int64]:
     return candidate[np.arange(len(cost)), path]
 
 
+def f0(samples: FloatArray, rate: int, most_aperiodic: float) -> FloatArray:
+    """YIN's F0 of the sound below about 1 kHz, where a glide spoils the likeness of periods least; octaves re 1 Hz."""
+    x = at_rate(samples, rate)
+    f0_hz, aperiodicity = yin(signal.sosfiltfilt(signal.butter(1, YIN_LOW_PASS_HZ, fs=RATE_HZ, output="sos"), x), RATE_HZ)
+    level = np.mean(framed(x, round(YIN_WINDOW_S * RATE_HZ), round(HOP_S * RATE_HZ)) ** 2, axis=1)[: len(f0_hz)]
+    return np.where((aperiodicity < most_aperiodic) & sounding(level), np.log2(f0_hz), np.nan)
+
+
 def pitch(samples: FloatArray, rate: int) -> FloatArray:
-    """F0 by YIN, octaves re 1 Hz."""
-    f0_hz, aperiodicity = yin(samples, rate)
-    level = np.mean(framed(at_rate(samples, rate), round(YIN_WINDOW_S * RATE_HZ), round(HOP_S * RATE_HZ)) ** 2, axis=1)[: len(f0_hz)]
-    return np.where((aperiodicity < YIN_VOICED) & sounding(level), np.log2(f0_hz), np.nan)
+    """F0, octaves."""
+    return f0(samples, rate, 0.3)
 
 
 # -- loudness and brightness ------------------------------------------------------------------------------------------
@@ -256,7 +262,7 @@ def swing(values: FloatArray, hop_s: float, low_hz: float, high_hz: float, windo
 
 def vibrato(samples: FloatArray, rate: int) -> FloatArray:
     """Swing of YIN's F0 at 3.5 to 8.5 Hz, octaves RMS."""
-    return swing(pitch(samples, rate), HOP_S, 3.5, 8.5)
+    return swing(f0(samples, rate, 0.6), HOP_S, 3.5, 8.5)
 
 
 def tremolo(samples: FloatArray, rate: int) -> FloatArray:
@@ -358,29 +364,54 @@ def noise(samples: FloatArray, rate: int) -> FloatArray:
 
 
 def reverberation(samples: FloatArray, rate: int) -> FloatArray:
-    """How fast sound dies away: the 10th percentile of the change of band levels in windows of 0.6 s, dB per 10 ms.
-
-    A tail that fills what lies between sounds makes falls shallow.
-    """
+    """Flatness of band envelopes over 0.8 s, mean level less level of the mean, dB: a room fills up what lies between sounds."""
     frequency_hz, power = spectrogram(samples, rate, 0.032)
-    band = decibels(in_bands(frequency_hz, power, 200.0 * 2.0 ** np.arange(0.0, 5.1, 1.0)))
-    band = np.maximum(band, band.max(axis=0) - 45.0)
-    fall = np.diff(ndimage.uniform_filter1d(band, 3, axis=0), axis=0)
-    width = round(0.6 / HOP_S)
-    steepest: FloatArray = np.mean(ndimage.percentile_filter(fall, 10.0, size=(width, 1), mode="nearest"), axis=1)
-    return steepest
+    band = in_bands(frequency_hz, power, 200.0 * 2.0 ** np.arange(0.0, 5.1, 1.0 / 3.0))
+    band = np.maximum(band, band.max(axis=0) * 1e-5)
+    width = round(0.8 / HOP_S)
+    mean_level, mean = (ndimage.uniform_filter1d(part, width, axis=0, mode="nearest") for part in (decibels(band), band))
+    flatness: FloatArray = np.mean(mean_level - decibels(mean), axis=1)
+    return flatness
+
+
+def distortion(samples: FloatArray, rate: int) -> FloatArray:
+    """How full the spectrum is: mean level of third-octave bands from 200 Hz re the whole, each at least -60 dB."""
+    frequency_hz, power = spectrogram(samples, rate, 0.05)
+    band = in_bands(frequency_hz, power, 200.0 * 2.0 ** np.arange(0.0, 5.1, 1.0 / 3.0))
+    total = band.sum(axis=1)
+    fill = np.maximum(decibels(band) - decibels(total)[:, None], -60.0).mean(axis=1)
+    return np.where(sounding(total), fill, np.nan)
+
+
+def clarity(samples: FloatArray, rate: int) -> FloatArray:
+    """Octave at which the spectrum of 0.3 s falls most steeply, from half an octave below to half an octave above."""
+    frequency_hz, power = spectrogram(samples, rate, 0.05)
+    steps = 12
+    edges_hz = 700.0 * 2.0 ** np.arange(0.0, np.log2(0.49 * rate / 700.0), 1.0 / steps)
+    smooth = ndimage.uniform_filter1d(power, round(0.3 / HOP_S), axis=0, mode="nearest")
+    band = decibels(in_bands(frequency_hz, smooth, edges_hz))
+    band = np.maximum(band, band.max(axis=1, keepdims=True) - 70.0)
+    total = np.concatenate([np.zeros((len(band), 1)), np.cumsum(band, axis=1)], axis=1)
+    half = steps // 2
+    mean = (total[:, half:] - total[:, :-half]) / half
+    fall = np.maximum(mean[:, :-half] - mean[:, half:], 0.0) ** 4
+    at = np.log2(edges_hz[half : half + fall.shape[1]])
+    return np.where(sounding(power.sum(axis=1)), fall @ at / np.maximum(fall.sum(axis=1), 1e-9), np.nan)
 
 
 # -- space ------------------------------------------------------------------------------------------------------------
 
 
 def pan(samples: FloatArray, rate: int) -> FloatArray:
-    """Level of the right channel over the left one's, dB; nothing on mono."""
+    """Angle of the line about which the points (left, right) lie, from all left (0) to all right (1); nothing on mono."""
     if samples.ndim == 1:
         return np.zeros(0)
-    width = round(0.05 * rate)
-    left, right = (np.mean(framed(channel, width, round(HOP_S * rate)) ** 2, axis=1) for channel in samples.T[:2])
-    return np.where(sounding(left + right), decibels(right) - decibels(left), np.nan)
+    left, right = samples[:, 0], samples[:, 1]
+    products = np.stack([left**2, right**2, left * right], axis=1)
+    hop = round(HOP_S * rate)
+    ll, rr, lr = ndimage.uniform_filter1d(products, 5 * hop, axis=0, mode="nearest")[::hop].T
+    angle = 0.5 * np.arctan2(2.0 * lr, ll - rr) / (np.pi / 2.0)
+    return np.where(sounding(ll + rr), angle, np.nan)
 
 
 # -- the table of measures --------------------------------------------------------------------------------------------
@@ -399,6 +430,8 @@ MEASURES: dict[str, Measure] = {
     "hoarseness": hoarseness,
     "noise": noise,
     "reverberation": reverberation,
+    "distortion": distortion,
+    "clarity": clarity,
     "pan": pan,
 }
 RISES = frozenset({"increase", "right"})
