@@ -30,7 +30,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ import numpy as np
 import soundfile
 import soxr
 from numpy.typing import NDArray
-from scipy import fft, ndimage, signal
+from scipy import fft, linalg, ndimage, signal
 
 FloatArray = NDArray[np.float64]
 
@@ -343,24 +343,73 @@ def hoarseness(samples: FloatArray, rate: int) -> FloatArray:
     return np.where(count > 0.3, np.log(np.maximum(total / np.maximum(count, 1e-9), 1e-5)), np.nan)
 
 
+# -- vocal tract ------------------------------------------------------------------------------------------------------
+
+TRACT_RATE_HZ = 11_000
+TRACT_ORDER = 14
+TRACT_BAND_HZ = (250.0, 5000.0)
+TRACT_SMOOTHING_HZ = 90.0
+TRACT_STEP = 0.005
+MAX_TRACT = 0.6
+
+
+def formants(samples: FloatArray, rate: int) -> float:
+    """Shift of the vocal tract's envelope along ln(frequency) from the first third to the last.
+
+    Both thirds' envelopes are read by linear prediction; the shift is the one that leaves the smallest residue once level
+    and tilt are fitted, so that a change of brightness tells nothing.
+    """
+    x = np.asarray(soxr.resample(mono(samples), rate, TRACT_RATE_HZ), dtype=np.float64)
+    _, power = spectrogram(np.append(x[:1], x[1:] - 0.9 * x[:-1]), TRACT_RATE_HZ, 0.05)
+    if len(power) < 6:
+        return float("nan")
+    third = len(power) // 3
+    heard = sounding(power.sum(axis=1))
+    ends = [power[part][heard[part]] for part in (slice(0, third), slice(len(power) - third, None))]
+    if min(map(len, ends)) == 0 or power.sum() == 0.0:
+        return float("nan")
+    place = np.arange(np.log(TRACT_BAND_HZ[0]), np.log(TRACT_BAND_HZ[1]), TRACT_STEP)
+    first, last = (lpc_envelope_db(end.mean(axis=0), np.exp(place)) for end in ends)
+    shifts = np.arange(-round(MAX_TRACT / TRACT_STEP), round(MAX_TRACT / TRACT_STEP) + 1)
+    residue = [_residue(first, last, int(shift)) for shift in shifts]
+    return float(shifts[int(np.argmin(residue))] * TRACT_STEP)
+
+
+def lpc_envelope_db(power: FloatArray, frequency_hz: FloatArray) -> FloatArray:
+    """Envelope of a power spectrum (0 Hz to half of `TRACT_RATE_HZ`) by linear prediction, its harmonics smeared, in dB."""
+    lags = np.arange(TRACT_ORDER + 1)
+    correlation = fft.irfft(power)[: TRACT_ORDER + 1] * np.exp(-0.5 * (2.0 * np.pi * TRACT_SMOOTHING_HZ / TRACT_RATE_HZ * lags) ** 2)
+    correlation[0] *= 1.0 + 1e-5
+    predictor = np.append(1.0, -linalg.solve_toeplitz(correlation[:-1], correlation[1:]))
+    response = np.exp(-2j * np.pi * np.outer(frequency_hz, lags) / TRACT_RATE_HZ) @ predictor
+    return decibels(1.0 / np.abs(response) ** 2)
+
+
+def _residue(first: FloatArray, last: FloatArray, shift: int) -> float:
+    """Mean square of what tells two envelopes apart once one is shifted and level and tilt are fitted."""
+    n = len(first) - abs(shift)
+    apart = last[max(shift, 0) :][:n] - first[max(-shift, 0) :][:n]
+    place = np.linspace(-1.0, 1.0, n)
+    return float(np.mean((apart - apart.mean() - place * (apart @ place) / (place @ place)) ** 2))
+
+
 # -- mixtures ---------------------------------------------------------------------------------------------------------
 
 
 def noise(samples: FloatArray, rate: int) -> FloatArray:
-    """Flatness of the spectrogram in patches of 0.5 s and a third of an octave: mean level minus level of the mean, dB.
+    """Level of the noise over the rest, dB, from the power mean of exponent -1/2 in patches of 0.8 s and 250 Hz.
 
-    What is sparse, in lines or in bursts, lies far under 0; what noise fills comes up to -2.5 dB.
+    That mean follows what is least in a patch, between harmonics or in pauses. Of Gaussian noise, whose powers are distributed
+    exponentially, it's 1/pi of the mean (the gamma function at 1/2, to the power of -2).
     """
-    frequency_hz, power = spectrogram(samples, rate, 0.064)
-    edges = np.searchsorted(frequency_hz, 100.0 * 2.0 ** np.arange(0.0, np.log2(min(rate / 2.0, 8000.0) / 100.0), 0.5))
-    level = decibels(power)
-    width = round(0.5 / HOP_S)
-    patches = []
-    for low, high in pairwise(edges):
-        mean = ndimage.uniform_filter1d(power[:, low:high].mean(axis=1), width, mode="nearest")
-        patches.append(ndimage.uniform_filter1d(level[:, low:high].mean(axis=1), width, mode="nearest") - decibels(mean))
-    flatness: FloatArray = np.mean(patches, axis=0)
-    return flatness
+    x = at_rate(samples, rate)
+    _, power = spectrogram(x, RATE_HZ, 0.064)
+    n_bins, width = 16, round(0.8 / HOP_S)
+    patch = power[:, 3 : 3 + (power.shape[1] - 3) // n_bins * n_bins].reshape(len(power), -1, n_bins) + 1e-9
+    least = ndimage.uniform_filter1d((patch**-0.5).mean(axis=2), width, axis=0, mode="nearest") ** -2 * np.pi
+    whole = ndimage.uniform_filter1d(patch.mean(axis=2), width, axis=0, mode="nearest")
+    floor, total = np.minimum(least, whole).sum(axis=1), whole.sum(axis=1)
+    return decibels(floor / np.maximum(total - floor, 0.05 * total))
 
 
 def reverberation(samples: FloatArray, rate: int) -> FloatArray:
@@ -428,6 +477,7 @@ MEASURES: dict[str, Measure] = {
     "roughness": roughness,
     "breathiness": breathiness,
     "hoarseness": hoarseness,
+    "formants": formants,
     "noise": noise,
     "reverberation": reverberation,
     "distortion": distortion,
