@@ -333,7 +333,7 @@ def periods(samples: FloatArray, rate: int) -> FloatArray:
 def hoarseness(samples: FloatArray, rate: int) -> FloatArray:
     """Difference of neighbouring periods, natural logarithm of its local mean relative to the period; one value per period."""
     found = periods(samples, rate)
-    if len(found) < 8:
+    if np.isfinite(found[:, 1]).sum() < 8:
         return np.zeros(0)
     step = np.abs(np.diff(np.log(found[:, 1])))
     step[step > 0.2] = np.nan
@@ -484,6 +484,7 @@ MEASURES: dict[str, Measure] = {
     "clarity": clarity,
     "pan": pan,
 }
+MIN_S = 0.3
 RISES = frozenset({"increase", "right"})
 """Answers that mean a rise; the other choice is a fall."""
 
@@ -503,7 +504,14 @@ def heard_change(dimension: str, samples: FloatArray, rate: int) -> float:
         float64, shape (n,) or (n, channels), full scale 1.
     rate
         Samples per second.
+
+    Returns
+    -------
+    float
+        `nan` also for silence and under 0.3 s, which have no first and last third to be told apart.
     """
+    if len(samples) < MIN_S * rate or not np.any(samples):
+        return float("nan")
     found = MEASURES[dimension](samples, rate)
     return found if isinstance(found, float) else change(found)
 
