@@ -104,7 +104,7 @@ def sounding(power: FloatArray, hop_s: float = HOP_S) -> NDArray[np.bool_]:
 
 
 def in_bands(frequency_hz: FloatArray, power: FloatArray, edges_hz: FloatArray) -> FloatArray:
-    """Power per band between neighbouring edges, shape (n_frames, n_edges - 1); no band is empty that holds one bin."""
+    """Power per band between neighbouring edges, shape (n_frames, n_edges - 1); 0 in a band that holds no bin."""
     bins = np.searchsorted(frequency_hz, edges_hz)
     total = np.concatenate([np.zeros((len(power), 1)), np.cumsum(power, axis=1)], axis=1)
     band: FloatArray = total[:, bins[1:]] - total[:, bins[:-1]]
@@ -174,8 +174,12 @@ def f0(samples: FloatArray, rate: int, most_aperiodic: float) -> FloatArray:
     """YIN's F0 of the sound below about 1 kHz, where a glide spoils the likeness of periods least; octaves re 1 Hz."""
     x = at_rate(samples, rate)
     f0_hz, aperiodicity = yin(signal.sosfiltfilt(signal.butter(1, YIN_LOW_PASS_HZ, fs=RATE_HZ, output="sos"), x), RATE_HZ)
-    level = np.mean(framed(x, round(YIN_WINDOW_S * RATE_HZ), round(HOP_S * RATE_HZ)) ** 2, axis=1)[: len(f0_hz)]
-    return np.where((aperiodicity < most_aperiodic) & sounding(level), np.log2(f0_hz), np.nan)
+    return np.where((aperiodicity < most_aperiodic) & _sounding_at(x, len(f0_hz)), np.log2(f0_hz), np.nan)
+
+
+def _sounding_at(x: FloatArray, n_frames: int) -> NDArray[np.bool_]:
+    """Which of YIN's frames are no pause."""
+    return sounding(np.mean(framed(x, round(YIN_WINDOW_S * RATE_HZ), round(HOP_S * RATE_HZ)) ** 2, axis=1)[:n_frames])
 
 
 def pitch(samples: FloatArray, rate: int) -> FloatArray:
@@ -252,19 +256,26 @@ def tempo(samples: FloatArray, rate: int) -> float:
 
 
 def swing(values: FloatArray, hop_s: float, low_hz: float, high_hz: float, window_s: float = 0.5) -> FloatArray:
-    """Local RMS of a contour behind a band-pass; gaps are bridged straight for it, and are gaps again in the result."""
+    """Local RMS of a contour behind a band-pass; gaps are bridged straight for it, don't count, and are gaps again in the result."""
     known = np.isfinite(values)
     if known.sum() < 2 or len(values) < 16:
         return np.full(len(values), np.nan)
     whole = np.interp(np.arange(len(values)), np.flatnonzero(known), values[known])
     band = signal.butter(2, [low_hz, high_hz], "bandpass", fs=1.0 / hop_s, output="sos")
-    power = ndimage.uniform_filter1d(signal.sosfiltfilt(band, whole) ** 2, round(window_s / hop_s), mode="nearest")
-    return np.where(known, np.sqrt(np.maximum(power, 0.0)), np.nan)
+    square = np.where(known, signal.sosfiltfilt(band, whole) ** 2, 0.0)
+    total, share = (ndimage.uniform_filter1d(part, round(window_s / hop_s), mode="nearest") for part in (square, known.astype(np.float64)))
+    return np.where(known, np.sqrt(np.maximum(total, 0.0) / np.maximum(share, 1e-9)), np.nan)
+
+
+FURTHEST_SWING = 0.5
 
 
 def vibrato(samples: FloatArray, rate: int) -> FloatArray:
-    """Swing of YIN's F0 at 3.5 to 8.5 Hz, octaves RMS."""
-    return swing(f0(samples, rate, 0.6), HOP_S, 3.5, 8.5)
+    """Swing of YIN's F0 at 3.5 to 8.5 Hz, octaves RMS; what lies over half an octave from the clip's middle is an error, no swing."""
+    octave = f0(samples, rate, 0.6)
+    if np.isfinite(octave).any():
+        octave[np.abs(octave - np.nanmedian(octave)) > FURTHEST_SWING] = np.nan
+    return swing(octave, HOP_S, 3.5, 8.5)
 
 
 def tremolo(samples: FloatArray, rate: int) -> FloatArray:
@@ -297,8 +308,7 @@ def breathiness(samples: FloatArray, rate: int) -> FloatArray:
     """YIN's aperiodicity, natural logarithm."""
     x = at_rate(samples, rate)
     _, aperiodicity = yin(x, RATE_HZ)
-    level = np.mean(framed(x, round(YIN_WINDOW_S * RATE_HZ), round(HOP_S * RATE_HZ)) ** 2, axis=1)[: len(aperiodicity)]
-    return np.where(sounding(level), np.log(np.maximum(aperiodicity, 1e-6)), np.nan)
+    return np.where(_sounding_at(x, len(aperiodicity)), np.log(np.maximum(aperiodicity, 1e-6)), np.nan)
 
 
 def periods(samples: FloatArray, rate: int) -> FloatArray:
