@@ -362,7 +362,7 @@ TRACT_ORDER = 14
 TRACT_BAND_HZ = (250.0, 5000.0)
 TRACT_SMOOTHING_HZ = 90.0
 TRACT_STEP = 0.005
-MAX_TRACT = 0.6
+MAX_TRACT = 0.5
 
 
 def formants(samples: FloatArray, rate: int) -> float:
@@ -383,8 +383,12 @@ def formants(samples: FloatArray, rate: int) -> float:
     place = np.arange(np.log(TRACT_BAND_HZ[0]), np.log(TRACT_BAND_HZ[1]), TRACT_STEP)
     first, last = (lpc_envelope_db(end.mean(axis=0), np.exp(place)) for end in ends)
     shifts = np.arange(-round(MAX_TRACT / TRACT_STEP), round(MAX_TRACT / TRACT_STEP) + 1)
-    residue = [_residue(first, last, int(shift)) for shift in shifts]
-    return float(shifts[int(np.argmin(residue))] * TRACT_STEP)
+    residue = np.array([_residue(first, last, int(shift)) for shift in shifts])
+    best = int(np.clip(np.argmin(residue), 1, len(shifts) - 2))
+    left, bottom, right = residue[best - 1 : best + 2]
+    bend = left - 2.0 * bottom + right
+    between = 0.5 * (left - right) / bend if bend > 0.0 else 0.0
+    return float((shifts[best] + np.clip(between, -0.5, 0.5)) * TRACT_STEP)
 
 
 def lpc_envelope_db(power: FloatArray, frequency_hz: FloatArray) -> FloatArray:
@@ -398,11 +402,13 @@ def lpc_envelope_db(power: FloatArray, frequency_hz: FloatArray) -> FloatArray:
 
 
 def _residue(first: FloatArray, last: FloatArray, shift: int) -> float:
-    """Mean square of what tells two envelopes apart once one is shifted and level and tilt are fitted."""
+    """What tells two envelopes apart once one is shifted, level and tilt taken out: a share of their variance."""
     n = len(first) - abs(shift)
-    apart = last[max(shift, 0) :][:n] - first[max(-shift, 0) :][:n]
     place = np.linspace(-1.0, 1.0, n)
-    return float(np.mean((apart - apart.mean() - place * (apart @ place) / (place @ place)) ** 2))
+    pair = np.stack([last[max(shift, 0) :][:n], first[max(-shift, 0) :][:n]])
+    pair = pair - pair.mean(axis=1, keepdims=True)
+    pair = pair - np.outer(pair @ place / (place @ place), place)
+    return float(np.sum((pair[0] - pair[1]) ** 2) / np.maximum(np.sum(pair**2), 1e-12))
 
 
 # -- mixtures ---------------------------------------------------------------------------------------------------------
