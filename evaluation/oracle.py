@@ -431,13 +431,13 @@ def noise(samples: FloatArray, rate: int) -> FloatArray:
 
 
 def reverberation(samples: FloatArray, rate: int) -> FloatArray:
-    """How little sound falls: minus the log of the mean square of falls of band levels over 40 ms, in windows of 0.8 s.
+    """How little sound falls: minus the log of the mean square of falls of sixth-octave levels over 40 ms, in windows of 0.8 s.
 
     After the negative-side variance of Wen, Habets & Naylor (2008). A tail fills up what follows a loud moment, so that bands fall
     less. Only what lies within 15 dB of a band's loudest in half a second counts: further down is noise.
     """
-    frequency_hz, power = spectrogram(samples, rate, 0.064)
-    band = in_bands(frequency_hz, power, 200.0 * 2.0 ** np.arange(0.0, 5.1, 1.0 / 3.0))
+    frequency_hz, power = spectrogram(samples, rate, 0.08)
+    band = in_bands(frequency_hz, power, 200.0 * 2.0 ** np.arange(0.0, 5.1, 1.0 / 6.0))
     band = np.maximum(band, band.max(axis=0) * 1e-5 + 1e-12)
     near = band > ndimage.maximum_filter1d(band, round(0.5 / HOP_S), axis=0) * 10.0**-1.5
     lag = round(0.04 / HOP_S)
