@@ -651,19 +651,18 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 def interval(hits: Sequence[bool], clusters: Sequence[str]) -> tuple[float, float]:
     """95 % interval of a share whose trials come in clusters: clips of one source aren't independent.
 
-    Wilson's interval for as many independent trials as the clusters are worth: n over the design effect, which is the
-    share's variance between clusters (ratio estimator) over that of independent trials, at least 1. Where all trials are
-    alike, so that nothing can be learned about clusters, each counts once.
+    Wilson's interval for as many independent trials as the clusters are worth: n over the design effect, which is the share's
+    variance between clusters (ratio estimator) over that of independent trials, at least 1. Two imagined clusters, one all right
+    and one all wrong, are added for the design effect: so where all are right, each cluster counts once, and the
+    interval doesn't shrink at a first error.
     """
-    x = np.asarray(hits, dtype=np.float64)
-    share = float(x.mean())
-    _, of = np.unique(np.asarray(clusters), return_inverse=True)
-    n_clusters = int(of.max()) + 1
-    if share in (0.0, 1.0):
-        return wilson(share, n_clusters)
-    excess = np.bincount(of, weights=x - share)
-    effect = float(np.sum(excess**2)) / (len(x) * share * (1.0 - share))
-    return wilson(share, len(x) / max(effect, 1.0))
+    _, of, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    right = np.bincount(of, weights=np.asarray(hits, dtype=np.float64))
+    size = np.append(sizes, [sizes.mean()] * 2)
+    hit = np.append(right, [sizes.mean(), 0.0])
+    share = hit.sum() / size.sum()
+    effect = float(np.sum((hit - share * size) ** 2) / (size.sum() * share * (1.0 - share)))
+    return wilson(float(right.sum() / sizes.sum()), sizes.sum() / max(effect, 1.0))
 
 
 @dataclass(frozen=True)

@@ -335,6 +335,14 @@ def test_clips_of_one_source_count_as_what_they_are_worth() -> None:
     assert oracle.interval([True] * 40, [str(i // 4) for i in range(40)]) == pytest.approx(oracle.wilson(1.0, 10))
 
 
+def test_an_error_more_never_raises_the_interval() -> None:
+    """From all right downwards both ends fall, to half a percent, however many clips a source has."""
+    for per_source in (1, 2, 8):
+        names = [str(i // per_source) for i in range(80)]
+        ends = [oracle.interval([i >= wrong for i in range(80)], names) for wrong in range(81)]
+        assert np.all(np.diff(ends, axis=0) < 0.005)
+
+
 def test_the_interval_covers() -> None:
     """Of clusters that are each right or wrong as a whole in 80 %, the interval holds 0.8 about 95 times in 100."""
     rng = np.random.default_rng(7)
