@@ -678,15 +678,15 @@ class Score:
     share
         Of right answers; of controls, of rises among those answered.
     low, high
-        Its 95 % interval.
+        Its 95 % interval. All three are None where no control was answered.
     """
 
     name: str
     clips: int
     silent: int
-    share: float
-    low: float
-    high: float
+    share: float | None
+    low: float | None
+    high: float | None
 
 
 def score(name: str, items: Sequence[Answered], controls: bool = False) -> Score:
@@ -694,7 +694,7 @@ def score(name: str, items: Sequence[Answered], controls: bool = False) -> Score
     told = [item for item in items if item.given is not None] if controls else list(items)
     silent = sum(item.given is None for item in items)
     if not told:
-        return Score(name, len(items), silent, float("nan"), float("nan"), float("nan"))
+        return Score(name, len(items), silent, None, None, None)
     hits = [(item.given in RISES) if controls else item.hit for item in told]
     low, high = interval(hits, [item.source_id for item in told])
     return Score(name, len(items), silent, float(np.mean(hits)), low, high)
@@ -714,8 +714,12 @@ def scores(items: Sequence[Answered], by: str | None, controls: bool = False) ->
 def table(lines: Sequence[Score], controls: bool = False) -> str:
     """The lines as text."""
     head = f"{'dimension':<18}{'clips':>7}{'no answer':>11}{'rises' if controls else 'right':>9}   95 % interval"
-    body = [f"{x.name:<18}{x.clips:>7}{x.silent:>11}{x.share:>9.1%}   {x.low:.1%} to {x.high:.1%}" for x in lines]
-    return "\n".join([head, *body])
+    return "\n".join([head, *map(_line, lines)])
+
+
+def _line(x: Score) -> str:
+    counts = f"{x.name:<18}{x.clips:>7}{x.silent:>11}"
+    return counts + ("        -" if x.share is None else f"{x.share:>9.1%}   {x.low:.1%} to {x.high:.1%}")
 
 
 # -- the command ------------------------------------------------------------------------------------------------------

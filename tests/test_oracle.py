@@ -351,6 +351,14 @@ def test_the_interval_covers() -> None:
     assert 0.92 <= np.mean([low <= 0.8 <= high for low, high in found]) <= 0.98
 
 
+def test_controls_that_nobody_can_tell_have_no_share() -> None:
+    """Where no control is answered, there's a dash in the table and null in the file."""
+    item = oracle.Answered("a", "pan", "none", "flat", "noise", "s", rise=0.0, given=None, right=None)
+    lines = oracle.scores([item], None, controls=True)
+    assert (lines[0].clips, lines[0].silent, lines[0].share, lines[0].low) == (1, 1, None, None)
+    assert oracle.table(lines, controls=True).splitlines()[1].split() == ["pan", "1", "1", "-"]
+
+
 # -- the command ----------------------------------------------------------------------------------------------------------
 
 
