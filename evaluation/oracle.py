@@ -232,24 +232,26 @@ def onset_strength(samples: FloatArray, rate: int) -> FloatArray:
 
 
 def tempo(samples: FloatArray, rate: int) -> float:
-    """Change of ln(rate): the glide of a beat with its overtones that fits the onsets best.
+    """Change of ln(rate): the glide or the step of a beat with its overtones that fits the onsets best.
 
-    Time is bent so that a beat with that glide would be steady; the sharpest spectral line tells the right bend.
+    Time is bent so that a beat with that change would be steady; the sharpest spectral line tells the right bend.
     """
     onset = onset_strength(samples, rate)
     onset = onset - onset.mean()
-    n = len(onset)
-    where = np.linspace(-1.0, 1.0, n)
-    size = fft.next_fast_len(8 * n, real=True)
+    where = np.linspace(-1.0, 1.0, len(onset))
+    size = fft.next_fast_len(8 * len(onset), real=True)
     beat = np.arange(int(BEAT_RANGE_HZ[0] * size * ONSET_HOP_S), int(BEAT_RANGE_HZ[1] * size * ONSET_HOP_S) + 1)
-    bent = np.array([np.interp(where, where + warp * (where**2 - 1.0) / 2.0, onset) for warp in WARPS])
-    line = np.abs(fft.rfft(bent, size, axis=1)) ** 2
-    score = np.max(sum(line[:, k * beat] for k in (1, 2, 3)), axis=1)
-    best = int(np.clip(np.argmax(score), 1, len(WARPS) - 2))
-    left, top, right = score[best - 1 : best + 2]
-    bend = left - 2.0 * top + right
-    step = 0.5 * (left - right) / bend if bend < 0.0 else 0.0
-    return float(2.0 * (WARPS[best] + step * (WARPS[1] - WARPS[0])))
+    found = []
+    for shape in ((where**2 - 1.0) / 2.0, np.abs(where) - 1.0):
+        bent = np.array([np.interp(where, where + warp * shape, onset) for warp in WARPS])
+        line = np.abs(fft.rfft(bent, size, axis=1)) ** 2
+        score = np.max(sum(line[:, k * beat] for k in (1, 2, 3)), axis=1)
+        best = int(np.clip(np.argmax(score), 1, len(WARPS) - 2))
+        left, top, right = score[best - 1 : best + 2]
+        bend = left - 2.0 * top + right
+        step = 0.5 * (left - right) / bend if bend < 0.0 else 0.0
+        found.append((float(top), float(2.0 * (WARPS[best] + step * (WARPS[1] - WARPS[0])))))
+    return max(found)[1]
 
 
 # -- modulation -------------------------------------------------------------------------------------------------------
