@@ -15,7 +15,7 @@ build: $(READY)
 	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
 
 test: $(READY)
-	@$(BIN)/python -m pytest $(TESTS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -238,7 +238,7 @@ def test_measure_prints_a_table(run: Run, tmp_path: Path) -> None:
     assert columns.split() == ["dimension", "contrast", "rank", "valid", "unit"]
     table = {line.split()[0]: line.split()[1:] for line in lines}
     assert list(table) == list(BY_NAME)
-    assert [row[-1] for row in table.values()] == [dimension.unit for dimension in BY_NAME.values()]
+    assert [" ".join(row[3:]) for row in table.values()] == [dimension.unit for dimension in BY_NAME.values()]
     contrast, rank, valid, _ = table["pitch"]
     assert float(contrast) == pytest.approx(4.0, abs=0.1)
     assert (float(rank), valid) == (1.0, "100%")

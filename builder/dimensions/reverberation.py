@@ -7,7 +7,7 @@ samples; the witness is blind: how slowly bands decay behind loud moments.
 What is steady hardly tells a room: on held vowels, tones and noise the witness hears nothing, so they are no carriers. Rows have
 pauses that a room fills, and BS.1770 and ISO 532-1 don't weigh pauses alike: they don't reach the largest tier.
 
-A room fills dips and smears F0, so noise, harmonicity and vibrato are linked for their meters.
+A room fills dips, blurs events and smears F0, so noise, tempo, harmonicity and vibrato are linked for their meters.
 
 References
 ----------
@@ -39,7 +39,7 @@ DIMENSION = Dimension(
     max_span={"speech": 36.0, "syllables": 9.0, "voice_syllables": 18.0, "pulses": 9.0},
     window_s=mixing.RATIO_WINDOW_S,
     holds=("loudness", "brightness"),
-    linked=("noise", "breathiness", "vibrato"),
+    linked=("noise", "breathiness", "vibrato", "tempo"),
     restores=(),
     manipulate=manipulate,
     measure=MIX.ratio_db,
