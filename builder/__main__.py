@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("audit", _audit, "measure what else than the label's property moves; print and write audit/audit.json")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--pairs", type=_count, default=24, help="pairs per dimension that are measured in full (default: %(default)s)")
@@ -254,10 +255,11 @@ def _card(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from builder import dataset, layout, validate
+    from builder import dataset, layout, pipeline, validate
 
     n_rows = sum(item["n_rows"] for item in layout.read_manifest(arguments.dataset)["shards"])
-    faults = validate.check(arguments.dataset, dataset.heard_again)
+    with pipeline.processes(arguments.workers) as each:
+        faults = validate.check(arguments.dataset, dataset.heard_again, each)
     for fault in faults:
         print(fault)
     print(f"{arguments.dataset}: {n_rows} rows, {len(faults)} faults")
@@ -265,14 +267,11 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    from builder import audit, layout
+    from builder import audit, layout, pipeline
 
     manifest = layout.read_manifest(arguments.dataset)
-    with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
-        report = audit.run(arguments.dataset, manifest, arguments.pairs, pool.map)
+    with pipeline.processes(arguments.workers) as each:
+        report = audit.run(arguments.dataset, manifest, arguments.pairs, each)
     print(audit.text(report))
     return 1 if report["failures"] else 0
 

@@ -94,6 +94,8 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
     contradicts, verdict = label.judge_witness(witnessed, measure.witness(flat, dimension), sign, start_s, end_s, margins)
     if contradicts is not None:
         raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}, the witness {verdict}")
+    if basis == "parts" and verdict == "undecided":
+        raise _Rejected(Reason.WITNESS_UNDECIDED.value, "the parts say so, but nothing is heard in the clip alone")
     seen = label.witness_contrast(witnessed, start_s, end_s)
     beside = statistics.at_times(sham, contour.time_s, to_sham_s)
     return Clip(sound, sign, heard, contour, beside, gain, r_squared, verdict, seen, leaks, basis, start_s, end_s)

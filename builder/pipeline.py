@@ -74,9 +74,13 @@ def factory_digest() -> str:
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(context: Context, root: Path, factory: str, ticks: Any) -> None:
+def _start_quietly() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends the workers
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _start_worker(context: Context, root: Path, factory: str, ticks: Any) -> None:
+    _start_quietly()
     _worker.update(context=context, root=root, factory=factory, ticks=ticks)
 
 
@@ -199,7 +203,8 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
         _finish(planned, gathered, reports, partial)
         say("validate every clip is decoded and measured again")
-        faults = validate.check(partial, dataset.heard_again)
+        with processes(n_workers) as each:
+            faults = validate.check(partial, dataset.heard_again, each)
         if faults:
             raise DatasetInvalid(f"{partial} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
         _swap(partial, out)
@@ -286,6 +291,28 @@ def _run(
         ) from error
     finally:
         progress.close()
+        _stop(pool)
+
+
+@contextmanager
+def processes(n_workers: int) -> Iterator[Callable[..., Any]]:
+    """A `map` over worker processes, results in order; the plain one for one worker.
+
+    Raises
+    ------
+    WorkerDied
+        A worker ended without an answer.
+    """
+    if n_workers == 1:
+        yield map
+        return
+    builder.pin_threads()
+    pool = ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), _start_quietly)
+    try:
+        yield pool.map
+    except BrokenProcessPool as error:
+        raise WorkerDied("a worker process ended without an answer (killed, or out of memory): run the same command again") from error
+    finally:
         _stop(pool)
 
 

@@ -57,6 +57,7 @@ class Reason(StrEnum):
     DIFFERENCE_UNFIT = "difference_unfit"
     WITNESS_CONTRADICTS = "witness_contradicts"
     WITNESS_UNMEASURABLE = "witness_unmeasurable"
+    WITNESS_UNDECIDED = "witness_undecided"
     LEAK = "leak"
     DUPLICATE = "duplicate"
 

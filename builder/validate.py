@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ GROUP_SLACK = 1.2
 EFFECT_TOLERANCE = 0.001
 """In the dimension's unit: what rounding may do on another machine."""
 
+Map = Callable[..., Iterable[Any]]
 HeardAgain = Callable[[Sound, Mapping[str, Any]], Mapping[str, float]]
 
 
-def check(root: Path, heard_again: HeardAgain) -> list[str]:
+def check(root: Path, heard_again: HeardAgain, each: Map = map) -> list[str]:
     """Every fault of a dataset folder, one line each; an empty list means it's valid.
 
     Parameters
@@ -41,6 +43,8 @@ def check(root: Path, heard_again: HeardAgain) -> list[str]:
         The folder with `manifest.json`, `README.md` and `data/`.
     heard_again
         (sound, row) -> what is measured in it now, by column, for comparison with the row's.
+    each
+        `map`, or that of an executor.
     """
     try:
         manifest = read_manifest(root)
@@ -48,15 +52,15 @@ def check(root: Path, heard_again: HeardAgain) -> list[str]:
         return [str(error)]
     faults: list[str] = []
     rows: list[dict[str, Any]] = []
-    expected = features(manifest["recipe"]["sample_rate_hz"]).arrow_schema
     listed = {f"data/{item['shard']}.parquet" for item in manifest["shards"]}
     present = {path.relative_to(root).as_posix() for path in root.glob("data/**/*") if path.is_file()}
     faults += [f"{name}: listed in the manifest and not there" for name in sorted(listed - present)]
     faults += [f"{name}: there and not listed in the manifest" for name in sorted(present - listed)]
-    for item in manifest["shards"]:
-        path = root / "data" / f"{item['shard']}.parquet"
-        if path.is_file():
-            faults += _shard_faults(path, item, expected, manifest["recipe"]["sample_rate_hz"], rows, heard_again)
+    there = [item for item in manifest["shards"] if (root / "data" / f"{item['shard']}.parquet").is_file()]
+    one = partial(_shard, root, sample_rate_hz=manifest["recipe"]["sample_rate_hz"], heard_again=heard_again)
+    for shard_faults, shard_rows in each(one, there):
+        faults += shard_faults
+        rows += shard_rows
     if not rows:
         return [*faults, "no rows at all"]
     faults += list(_row_faults(rows))
@@ -67,10 +71,17 @@ def check(root: Path, heard_again: HeardAgain) -> list[str]:
     return faults
 
 
+def _shard(root: Path, item: Mapping[str, Any], sample_rate_hz: int, heard_again: HeardAgain) -> tuple[list[str], list[dict[str, Any]]]:
+    """Faults of one shard, and its rows without what is long."""
+    rows: list[dict[str, Any]] = []
+    return list(_shard_faults(root / "data" / f"{item['shard']}.parquet", item, sample_rate_hz, rows, heard_again)), rows
+
+
 def _shard_faults(
-    path: Path, item: Mapping[str, Any], expected: Any, sample_rate_hz: int, rows: list[dict[str, Any]], heard_again: HeardAgain
+    path: Path, item: Mapping[str, Any], sample_rate_hz: int, rows: list[dict[str, Any]], heard_again: HeardAgain
 ) -> Iterator[str]:
     name = item["shard"]
+    expected = features(sample_rate_hz).arrow_schema
     with path.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").hexdigest() != item["parquet_sha256"]:
             yield f"{name}: the checksum isn't the manifest's"
@@ -84,7 +95,6 @@ def _shard_faults(
             group = file.metadata.row_group(number)
             if group.num_rows > MAX_GROUP_ROWS or group.total_byte_size > MAX_GROUP_BYTES * GROUP_SLACK:
                 yield f"{name}: row group {number} has {group.num_rows} rows and {group.total_byte_size} bytes"
-        n_before = len(rows)
         split = split_of(name)
         for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
             for row in batch.to_pylist():
@@ -93,8 +103,8 @@ def _shard_faults(
     except (OSError, ValueError) as error:
         yield f"{name}: can't be read: {error}"
         return
-    if len(rows) - n_before != item["n_rows"]:
-        yield f"{name}: {len(rows) - n_before} rows, the manifest says {item['n_rows']}"
+    if len(rows) != item["n_rows"]:
+        yield f"{name}: {len(rows)} rows, the manifest says {item['n_rows']}"
 
 
 def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int, heard_again: HeardAgain) -> Iterator[str]:

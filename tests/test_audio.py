@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from builder import layout, shard
 from builder.acoustics import audio, meters, voice
-from builder.dimensions import DIMENSIONS
+from builder.dimensions import MEASURES
 from builder.errors import Refused
 from builder.records import FloatArray, Sound
 from builder.sources import Gathered, realise
@@ -302,7 +302,8 @@ def made_row(number: int, content: bytes, **changes: Any) -> dict[str, Any]:
         "difference_gain": 1.0,
         "difference_r_squared": 0.99,
         "witness": "agrees",
-        "leak_jnd": {dimension.name: None if place else 0.25 for place, dimension in enumerate(DIMENSIONS)},
+        "witness_effect": 1.25,
+        "leak_jnd": {name: None if place else 0.25 for place, name in enumerate(MEASURES)},
         "contour_time_s": [0.0, 0.5, 1.0],
         "contour_value": [None, 1.5, 2.5],
         "contour_sham": [None, 2.0, 2.0],

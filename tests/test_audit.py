@@ -15,7 +15,7 @@ import pytest
 from builder import audit, cues, pipeline, shortcuts
 from builder.__main__ import main
 from builder.acoustics import audio, filters
-from builder.dimensions import BY_NAME, DIMENSIONS
+from builder.dimensions import BY_NAME, MEASURES
 from builder.layout import read_manifest, read_rows
 from builder.pipeline import Built
 from builder.records import Sound
@@ -71,7 +71,7 @@ def test_a_sound_dataset_passes(small: Path) -> None:
     report = audit.run(small, read_manifest(small), 12)
     assert report["failures"] == []
     leaks = {(leak["swept"], leak["measured"]): leak for leak in report["leaks"]}
-    assert len(leaks) == 2 * len(DIMENSIONS)
+    assert len(leaks) == 2 * len(MEASURES)
     for name, n_pairs in (("pitch", 6), ("brightness", 12)):
         assert leaks[name, name]["n_pairs"] == leaks[name, name]["n_measured"] == n_pairs
         assert leaks[name, name]["median_jnd"] == pytest.approx(4.0, abs=0.6)

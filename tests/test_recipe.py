@@ -547,7 +547,7 @@ def test_kinds_keeps_what_is_listed(folder: Path) -> None:
     checked = loaded(folder, "include: base.yaml\ndimensions: [pitch.yaml, loudness.yaml, tempo.yaml]\nkinds: [tone, noise]\n")
     assert {part.dimension: [rule.kind for rule in part.sources] for part in checked.dimensions} == {
         "pitch": ["tone"],
-        "loudness": ["noise"],
+        "loudness": ["tone", "noise"],
     }
 
 

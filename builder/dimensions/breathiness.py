@@ -5,8 +5,8 @@ glottal pulses, or of a real voice's mean period), so that neither loudness nor 
 than it is by itself, throughout and alike in all clips, because jitter hides under no less noise than its own. Measured by
 Praat's harmonics-to-noise ratio, negated; witnessed by cepstral peak prominence, negated.
 
-Noise makes periods look irregular to any meter, so hoarseness is linked, and breath is background noise to a meter. Running
-speech and syllables have consonants, which no breath makes noisier, and are left out.
+Noise makes periods look irregular to any meter, so hoarseness is linked, and breath is background noise and distortion to blind
+meters. Running speech and syllables have consonants, which no breath makes noisier, and are left out.
 
 References
 ----------
@@ -73,7 +73,7 @@ DIMENSION = Dimension(
     max_span={"vowels": 36.0, "voice": 36.0},
     window_s=0.06,
     holds=("loudness", "pitch", "brightness"),
-    linked=("hoarseness", "noise"),
+    linked=("hoarseness", "noise", "distortion"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=periodicity.noise_to_harmonics_db,

@@ -7,7 +7,8 @@ A low-pass can only take away, so a source must reach up to the sweep's clear en
 behind the middle cutoff is taken out.
 
 No gain gives a muffled sound its loudness back by BS.1770 and by ISO 532-1 alike: at equal LUFS, each octave that is cut off
-below 3 kHz costs 2 to 4 phon. So loudness is held by BS.1770, and loudness level is linked, as brightness is.
+below 3 kHz costs 2 to 4 phon. So loudness is held by BS.1770; loudness level is linked, as brightness is, and as the formants are
+that go out.
 
 Tones are no carriers, for their few harmonics would go out one by one; nor are pulses, of which most are tones.
 
@@ -79,7 +80,7 @@ DIMENSION = Dimension(
     max_span={"speech": 3.0, "syllables": 4.0, "vowels": 4.0, "voice": 4.0, "voice_syllables": 4.0, "noise": 4.0},
     window_s=bandwidth.WINDOW_S,
     holds=("loudness", "pitch"),
-    linked=("brightness", "loudness_level"),
+    linked=("brightness", "formants", "loudness_level"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=bandwidth.upper_edge_octaves,

@@ -8,7 +8,8 @@ pauses and between harmonics.
 Steady noise and a sound that pauses can't both be held equally loud by BS.1770 and ISO 532-1: rows of syllables reach the smallest
 tier only, and bursts with silence between them carry none. Noise itself has no background to tell from it.
 
-Noise fills the valleys of a spectrum and of an envelope, so brightness, harmonicity and decay follow by nature. It moves no F0,
+Noise fills the valleys of a spectrum and of an envelope, so brightness, harmonicity, decay and what a meter of tempo sees of dips
+follow by nature. It moves no F0,
 but hides it: at its strongest Praat tracks other things, so pitch, vibrato and jitter are linked too.
 
 References
@@ -48,7 +49,7 @@ DIMENSION = Dimension(
     max_span={"speech": 36.0, "vowels": 36.0, "syllables": 9.0, "voice": 36.0, "voice_syllables": 9.0, "tone": 36.0},
     window_s=mixing.RATIO_WINDOW_S,
     holds=("loudness",),
-    linked=("brightness", "breathiness", "pitch", "vibrato", "hoarseness", "reverberation"),
+    linked=("brightness", "breathiness", "pitch", "vibrato", "hoarseness", "reverberation", "tempo"),
     restores=(),
     manipulate=manipulate,
     measure=MIX.ratio_db,

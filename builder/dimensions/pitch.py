@@ -3,7 +3,7 @@
 Swept by Praat's Manipulation (PitchTier, pitch-synchronous overlap-add) on recordings, directly on synthesis.
 Measured by Praat's autocorrelation; witnessed by swift-f0, a neural tracker.
 
-A change of F0 moves harmonics through formants, so level follows (restored) and so does brightness (linked).
+A change of F0 moves harmonics through formants, so level follows (restored), and so do brightness and clarity (linked).
 
 References
 ----------
@@ -48,7 +48,7 @@ DIMENSION = Dimension(
     max_span={"speech": 12.0, "vowels": 12.0, "voice": 12.0, "tone": 12.0},
     window_s=0.05,
     holds=("loudness",),
-    linked=("brightness",),
+    linked=("brightness", "clarity"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=meters.f0_semitones,

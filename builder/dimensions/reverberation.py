@@ -7,6 +7,8 @@ samples; the witness is blind: how slowly bands decay behind loud moments.
 What is steady hardly tells a room: on held vowels, tones and noise the witness hears nothing, so they are no carriers. Rows have
 pauses that a room fills, and BS.1770 and ISO 532-1 don't weigh pauses alike: they don't reach the largest tier.
 
+A room fills dips and smears F0, so noise, harmonicity and vibrato are linked for their meters.
+
 References
 ----------
 Larsen, E., Iyer, N., Lansing, C. R. & Feng, A. S. (2008). On the minimum audible difference in direct-to-reverberant energy ratio.
@@ -37,7 +39,7 @@ DIMENSION = Dimension(
     max_span={"speech": 36.0, "syllables": 9.0, "voice_syllables": 18.0, "pulses": 9.0},
     window_s=mixing.RATIO_WINDOW_S,
     holds=("loudness", "brightness"),
-    linked=("noise", "breathiness"),
+    linked=("noise", "breathiness", "vibrato"),
     restores=(),
     manipulate=manipulate,
     measure=MIX.ratio_db,

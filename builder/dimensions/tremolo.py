@@ -9,6 +9,8 @@ Loudness is held without being restored: the windows of momentary loudness (400 
 matching them to the sham's would undo it. Instead the gain is divided by a power of its mean square over a cycle. BS.1770 goes
 by mean power, ISO 532-1 by the mean of loudness, which a deep swing lowers: the power lies between what either would have.
 
+The blind meter of distortion takes the swing for another shape of the wave: it's declared as linked.
+
 Running speech and repeated syllables swing at 3 to 9 Hz by themselves, by more than any tremolo: they are no carriers here.
 
 References
@@ -62,7 +64,7 @@ DIMENSION = Dimension(
     max_span={"vowels": 19.2, "voice": 19.2, "tone": 19.2, "noise": 19.2},
     window_s=0.375,
     holds=("loudness", "pitch"),
-    linked=(),
+    linked=("distortion",),
     restores=(),
     manipulate=manipulate,
     measure=measure,
