@@ -1,33 +1,34 @@
-"""Is the science right? Reads a built dataset as a stranger would, and measures what else than the label's property tells it.
-
-The two clips of a pair share their source, so half the difference between what a meter hears in the rising and in the falling one
-is what the sweep did to it, free of what the source does by itself: no sham and no recipe is needed, only the bytes.
-"""
+"""Is the science right? Reads a built dataset as a stranger would, and measures what else than the label's property tells it."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from builder.acoustics import audio, statistics
-from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES, HeldBy
-from builder.keys import rank_of
+from builder import cues, fingerprints, leakage, printout, shortcuts
+from builder.acoustics import audio
+from builder.dimensions import DIMENSIONS, MEASURES
+from builder.keys import digest, rank_of, spoken_key
 from builder.layout import read_rows, split_of, write_json
 from builder.records import CONTROLS, FloatArray, Sound
 
-COLUMNS = [
-    "audio", "dimension", "direction", "tier", "curve", "pair_id", "source_kind", "source_id", "active_start_s", "active_end_s", "effect",
-    "leak_jnd",
+KEPT = [
+    "id", "dimension", "direction", "tier", "curve", "pair_id", "source_kind", "source_id", "speaker_id", "text", "duration_s",
+    "effect", "effect_jnd", "salience", "leak_jnd",
 ]  # fmt: skip
-MAX_LEAK_JND = 1.0
-"""Limit of the 95th percentile of |change| in every dimension that isn't swept or linked: an equivalence within one J."""
-N_BOOTSTRAP = 400
+COLUMNS = list(dict.fromkeys(["audio", "plan", *KEPT, *cues.COLUMNS]))
+N_BOOTSTRAP = 2000
+MAX_LINES = 10
+"""Failures of one sort that are listed one by one."""
 Map = Callable[..., Iterable[Any]]
+Clip = dict[str, Any]
+
+text = printout.text
 
 
 def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) -> dict[str, Any]:
@@ -45,21 +46,27 @@ def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) 
     Returns
     -------
     dict
-        `leaks`, `yields`, `silence`, `facts`, `failures` (one line each; empty if it passes), JSON-able.
+        `leaks`, `yields`, `silence`, `shortcuts`, `duplicates`, `unbalanced`, `difficulty`, `facts`, `failures` (one line each;
+        empty if it passes), JSON-able.
     """
     swept = [item["shard"] for item in manifest["shards"] if not item["shard"].startswith(f"{CONTROLS}/")]
     chosen = _sample(root, swept, n_pairs)
     found = list(each(_examine, [str(root)] * len(swept), swept, [chosen[name] for name in swept]))
     clips = [clip for shard in found for clip in shard["clips"]]
+    changes = [change for shard in found for change in shard["changes"]]
     report = {
         "release": manifest["release"],
         "pairs_per_dimension": n_pairs,
-        "leaks": _leaks([change for shard in found for change in shard["changes"]]),
+        "leaks": leakage.matrix(changes),
         "yields": _yields(manifest),
         "silence": _silence(clips),
+        "shortcuts": _shortcuts(clips, changes, each),
+        "duplicates": _duplicates(root, clips),
+        "unbalanced": _unbalanced(clips),
+        "difficulty": _difficulty(clips, manifest),
         "facts": _facts(clips, manifest),
     }
-    report["failures"] = _failures(report)
+    report["failures"] = list(_failures(report))
     write_json(report, root / "audit" / "audit.json")
     return report
 
@@ -68,8 +75,10 @@ def _sample(root: Path, shards: Sequence[str], n_pairs: int) -> dict[str, list[s
     """Pairs to measure, by shard: each dimension's cells take turns, in an order that the identifiers decide."""
     cells: dict[str, dict[tuple[str, ...], list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
     for name in shards:
-        for row in read_rows(root, name, ["dimension", "direction", "tier", "curve", "pair_id", "source_kind"]):
-            if row["direction"] == 0:
+        rows = read_rows(root, name, ["dimension", "direction", "tier", "curve", "pair_id", "source_kind"])
+        falling = {row["pair_id"] for row in rows if row["direction"] == 1}
+        for row in rows:
+            if row["direction"] == 0 and row["pair_id"] in falling:
                 key = (row["source_kind"], row["tier"], row["curve"])
                 cells[row["dimension"]][key].append((row["pair_id"], name))
     chosen: dict[str, list[str]] = {name: [] for name in shards}
@@ -88,85 +97,47 @@ def _sample(root: Path, shards: Sequence[str], n_pairs: int) -> dict[str, list[s
 def _examine(root: str, shard_name: str, chosen: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """Figures of every clip of a shard, and what a sweep moved in every dimension for the chosen pairs."""
     clips, sounds = [], {}
+    wanted = set(chosen)
     for row in read_rows(Path(root), shard_name, COLUMNS):
         sound = audio.from_flac(row["audio"]["bytes"])
-        clips.append({"split": split_of(shard_name), **_clip_figures(row, sound)})
-        if row["pair_id"] in chosen:
+        clips.append({"shard": shard_name, "split": split_of(shard_name), **_clip_figures(row, sound)})
+        if row["pair_id"] in wanted:
             sounds[row["pair_id"], row["direction"]] = (row, sound)
-    changes = [_changes(*sounds[pair_id, 0], sounds[pair_id, 1][1]) for pair_id in chosen]
+    changes = [{"pair_id": pair_id, **leakage.of_pair(*sounds[pair_id, 0], sounds[pair_id, 1][1])} for pair_id in chosen]
     return {"clips": clips, "changes": changes}
 
 
-def _clip_figures(row: Mapping[str, Any], sound: Sound) -> dict[str, Any]:
+def _clip_figures(row: Mapping[str, Any], sound: Sound) -> Clip:
+    planned = json.loads(row["plan"])["pair"]
     start_s, end_s = audio.active_region_s(sound)
-    kept = {key: row[key] for key in COLUMNS if key not in ("audio", "leak_jnd")}
-    at_full_scale = int(np.sum(np.abs(sound.samples) >= 1.0 - 1.0 / audio.PCM16_SCALE))
+    spoken = {planned["source"]["parameters"].get("said"), digest(spoken_key(row["text"])) if row["text"] else None}
     return {
-        **kept,
+        **{key: row[key] for key in KEPT},
+        "planned_jnd": planned["planned_contrast"] / planned["jnd"],
+        "said": sorted(spoken - {None}),
         "n_samples": len(sound.samples),
         "lead_minus_tail_s": start_s - (sound.duration_s - end_s),
-        "at_full_scale": at_full_scale,
+        "at_full_scale": int(np.sum(np.abs(sound.samples) >= 1.0 - 1.0 / audio.PCM16_SCALE)),
         "peak_dbfs": audio.peak_dbfs(sound),
-        "leak_jnd": row["leak_jnd"],
+        "cues": cues.of_clip(row, sound),
+        "fingerprint": fingerprints.of(sound),
     }
-
-
-def _changes(row: Mapping[str, Any], up: Sound, down: Sound) -> dict[str, Any]:
-    """Half the difference between a rising and a falling clip in every dimension, J; None where a meter has no value.
-
-    A dimension is measured on the kinds of source that can carry it, where its meter is sure, and wherever it's held or linked.
-    """
-    swept, kind = BY_NAME[row["dimension"]], row["source_kind"]
-    half: dict[str, float | None] = {}
-    for name, (other, how) in MEASURES.items():
-        change = float("nan")
-        if kind in other.max_span or {name, other.name} & {*swept.holds, *swept.linked}:
-            change = _moved(up, down, how, swept.warps_time, row["active_start_s"], row["active_end_s"]) / 2.0 / other.jnd.on(kind)
-        half[name] = float(change) if np.isfinite(change) else None
-    return {"dimension": swept.name, "source_kind": kind, "tier": row["tier"], "change_jnd": half}
-
-
-def _moved(up: Sound, down: Sound, how: HeldBy, warps_time: bool, start_s: float, end_s: float) -> float:
-    """Rising clip against falling one from first to last third; moment by moment where a sweep leaves moments where they are."""
-    first, second = how.contour(up), how.contour(down)
-    if not warps_time:
-        return statistics.moved(first, second, None, start_s, end_s, how.factor_per_ten)
-    if how.factor_per_ten is not None:
-        contrasts = [statistics.level_contrast(contour, start_s, end_s, how.factor_per_ten) for contour in (first, second)]
-    else:
-        contrasts = [statistics.mean_contrast(statistics.smooth(contour), start_s, end_s) for contour in (first, second)]
-    return contrasts[0] - contrasts[1]
 
 
 # -- the whole --------------------------------------------------------------------------------------------------------
 
 
-def _leaks(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Swept x measured: median and 95th percentile of |change|, and the mean in the direction of the label, in J."""
-    found = []
-    for swept in _in_order(change["dimension"] for change in changes):
-        mine = [change["change_jnd"] for change in changes if change["dimension"] == swept]
-        for name, (other, _) in MEASURES.items():
-            moved: FloatArray = np.array([change[name] for change in mine if change[name] is not None], dtype=np.float64)
-            found.append(
-                {
-                    "swept": swept,
-                    "measured": name,
-                    "linked": bool({name, other.name} & set(BY_NAME[swept].linked)),
-                    "n_pairs": len(mine),
-                    "n_measured": len(moved),
-                    "mean_jnd": round(float(np.mean(moved)), 4) if moved.size else None,
-                    "median_jnd": round(float(np.median(np.abs(moved))), 4) if moved.size else None,
-                    "p95_jnd": round(float(np.percentile(np.abs(moved), 95)), 4) if moved.size else None,
-                }
-            )
-    return found
+def _by_dimension(clips: Iterable[Clip]) -> dict[str, list[Clip]]:
+    """Clips of each dimension, in the order of `DIMENSIONS`."""
+    mine = _grouped(clips, "dimension")
+    return {dimension.name: mine[dimension.name,] for dimension in DIMENSIONS if (dimension.name,) in mine}
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """The dimensions among some names, in the order of `DIMENSIONS`."""
-    there = set(names)
-    return [dimension.name for dimension in DIMENSIONS if dimension.name in there]
+def _grouped(clips: Iterable[Clip], *keys: str) -> dict[tuple[Any, ...], list[Clip]]:
+    groups: dict[tuple[Any, ...], list[Clip]] = defaultdict(list)
+    for clip in clips:
+        groups[tuple(clip[key] for key in keys)].append(clip)
+    return groups
 
 
 def _yields(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -184,49 +155,162 @@ def _yields(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _silence(clips: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How well lead-in minus lead-out silence tells rising from falling, per dimension: AUC with a 95 % interval over sources."""
+def _silence(clips: Sequence[Clip]) -> list[dict[str, Any]]:
+    """How well lead-in minus lead-out silence tells rising from falling: AUC with an interval over sources that holds for all at once."""
     found = []
-    for name in _in_order(clip["dimension"] for clip in clips):
-        mine = [clip for clip in clips if clip["dimension"] == name]
-        low, high = _auc_interval(mine)
-        found.append({"dimension": name, "auc": round(_auc(mine), 4), "low": round(low, 4), "high": round(high, 4), "n_clips": len(mine)})
+    dimensions = _by_dimension(clips)
+    for name, mine in dimensions.items():
+        auc, low, high = _auc_interval(mine, 1.0 - shortcuts.FALSE_ALARM / len(dimensions))
+        found.append({"dimension": name, "auc": round(auc, 4), "low": round(low, 4), "high": round(high, 4), "n_clips": len(mine)})
     return found
 
 
-def _auc(clips: Sequence[Mapping[str, Any]]) -> float:
-    up, down = ([clip["lead_minus_tail_s"] for clip in clips if clip["direction"] == direction] for direction in (0, 1))
-    return float(stats.mannwhitneyu(up, down).statistic / (len(up) * len(down)))
+def _auc_interval(clips: Sequence[Mapping[str, Any]], level: float = 0.95) -> tuple[float, float, float]:
+    """AUC with its percentile bootstrap over sources: clips of one source aren't independent.
+
+    Parameters
+    ----------
+    clips
+        With `source_id`, `direction`, `lead_minus_tail_s`.
+    level
+        Of the interval.
+
+    Returns
+    -------
+    auc, low, high
+        0.5 each where a direction is missing.
+    """
+    number = {name: i for i, name in enumerate(sorted({clip["source_id"] for clip in clips}))}
+    member, value, falls = (
+        np.array(column) for column in zip(*((number[c["source_id"]], c["lead_minus_tail_s"], c["direction"]) for c in clips), strict=True)
+    )
+    if len(np.unique(falls)) < 2:
+        return 0.5, 0.5, 0.5
+    up, down = np.flatnonzero(falls == 0), np.flatnonzero(falls == 1)
+    above = (value[up, None] > value[down]) + 0.5 * (value[up, None] == value[down])
+    wins = np.zeros((len(number), len(number)))
+    np.add.at(wins, (member[up, None], member[down]), above)
+    n_up, n_down = (np.bincount(member[side], minlength=len(number)) for side in (up, down))
+    times = np.random.default_rng(1).multinomial(len(number), np.full(len(number), 1.0 / len(number)), N_BOOTSTRAP)
+    asked = (times @ n_up) * (times @ n_down)
+    drawn = np.einsum("ij,ij->i", times @ wins, times)[asked > 0] / asked[asked > 0]
+    low, high = np.quantile(drawn, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return float(above.mean()), float(low), float(high)
 
 
-def _auc_interval(clips: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Percentile bootstrap over sources: clips of one source aren't independent."""
-    by_source: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+def _shortcuts(clips: Sequence[Clip], changes: Sequence[Mapping[str, Any]], each: Map) -> list[shortcuts.Result]:
+    """How well each cue tells the direction, per dimension; groups are speakers, or sources where nobody speaks."""
+    fine = {(change["pair_id"], side): _others(change, side) for change in changes for side in (0, 1)}
+    audible = {key: cues.beyond_one_j(contrast) for key, contrast in fine.items()}
+    dimensions = _by_dimension(clips)
+    tables = []
+    for mine in dimensions.values():
+        table = {cue: [clip["cues"][cue] for clip in mine] for cue in mine[0]["cues"]}
+        for cue, contrasts in (("others", audible), ("others_fine", fine)):
+            table[cue] = [contrasts.get((clip["pair_id"], clip["direction"])) for clip in mine]
+        tables.append(table)
+    direction = [[clip["direction"] for clip in mine] for mine in dimensions.values()]
+    groups = [[clip["speaker_id"] or clip["source_id"] for clip in mine] for mine in dimensions.values()]
+    judged = each(shortcuts.judge, list(dimensions), direction, groups, tables)
+    return shortcuts.gated([result for results in judged for result in results], cues.GATED)
+
+
+def _others(change: Mapping[str, Any], side: int) -> FloatArray:
+    """How far one clip of a pair moves, by itself, in every dimension that must hold still."""
+    held = [name for name in MEASURES if leakage.must_hold(change["dimension"], name)]
+    return np.array([change["contrast_jnd"][name][side] for name in held], dtype=np.float64)
+
+
+def _duplicates(root: Path, clips: Sequence[Clip]) -> dict[str, Any]:
+    """Audio that is alike, and texts that are the same, in more than one split: counts and examples."""
+    bits = np.array([clip["fingerprint"] for clip in clips])
+    duration_s = np.array([clip["duration_s"] for clip in clips])
+    near = list(fingerprints.candidates(bits, duration_s, [clip["split"] for clip in clips]))
+    sounds = _sounds(root, [clips[i] for i in sorted({i for pair in near for i in pair})])
+    alike = []
+    for first, second in ((clips[i], clips[j]) for i, j in near):
+        correlation = fingerprints.correlation(sounds[first["id"], first["split"]], sounds[second["id"], second["split"]])
+        if correlation >= fingerprints.MIN_CORRELATION:
+            alike.append({"clips": [[clip["split"], clip["id"]] for clip in (first, second)], "correlation": round(correlation, 4)})
+    where: dict[str, dict[str, str]] = defaultdict(dict)
     for clip in clips:
-        by_source[clip["source_id"]].append(clip)
-    sources = [by_source[key] for key in sorted(by_source)]
-    rng = np.random.default_rng(1)
-    draws = (rng.integers(0, len(sources), len(sources)) for _ in range(N_BOOTSTRAP))
-    drawn = [_auc([clip for i in draw for clip in sources[i]]) for draw in draws]
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return float(low), float(high)
+        for said in clip["said"]:
+            where[said].setdefault(clip["split"], clip["id"])
+    shared = [{"clips": [[split, clip_id] for split, clip_id in first.items()]} for first in where.values() if len(first) > 1]
+    return {
+        "candidates": len(near),
+        "audio": len(alike),
+        "audio_examples": alike[:MAX_LINES],
+        "texts": len(where),
+        "texts_shared": len(shared),
+        "text_examples": shared[:MAX_LINES],
+    }
 
 
-def _facts(clips: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _sounds(root: Path, clips: Sequence[Clip]) -> dict[tuple[str, str], Sound]:
+    """The audio of some clips, read once more."""
+    sounds = {}
+    for (shard,), mine in _grouped(clips, "shard").items():
+        wanted = {clip["id"] for clip in mine}
+        for row in read_rows(root, shard, ["id", "audio"]):
+            if row["id"] in wanted:
+                sounds[row["id"], split_of(shard)] = audio.from_flac(row["audio"]["bytes"])
+    return sounds
+
+
+def _unbalanced(clips: Sequence[Clip]) -> list[dict[str, Any]]:
+    """Cells with more clips of one direction than of the other."""
+    keys = ("dimension", "tier", "curve", "source_kind", "split")
+    found = []
+    for cell, mine in _grouped(clips, *keys).items():
+        rising = sum(clip["direction"] == 0 for clip in mine)
+        if 2 * rising != len(mine):
+            found.append({**dict(zip(keys, cell, strict=True)), "rising": rising, "falling": len(mine) - rising})
+    return found
+
+
+def _difficulty(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was planned and what was reached, in J, for every dimension x tier x curve x kind; the plainest figure of how hard it is.
+
+    `margin_jnd` is what the weakest clip has above the least that the label rule asks.
+    """
+    margins = {item["dimension"]: item["margins"] for item in manifest["recipe"]["dimensions"]}
+    keys = ("dimension", "tier", "curve", "source_kind")
+    found = []
+    for cell, mine in _grouped(clips, *keys).items():
+        effect = np.abs([clip["effect_jnd"] for clip in mine])
+        planned_jnd = float(np.median([clip["planned_jnd"] for clip in mine]))
+        asked = max(margins[cell[0]]["min_contrast_jnd"], margins[cell[0]]["min_share_of_plan"] * planned_jnd)
+        low, median, high = np.percentile(effect, [10.0, 50.0, 90.0])
+        salience = [clip["salience"] for clip in mine if clip["salience"] is not None]
+        found.append(
+            {
+                **dict(zip(keys, cell, strict=True)),
+                "n_clips": len(mine),
+                "planned_jnd": round(planned_jnd, 4),
+                "effect_low_jnd": round(float(low), 4),
+                "effect_median_jnd": round(float(median), 4),
+                "effect_high_jnd": round(float(high), 4),
+                "salience_median": round(float(np.median(salience)), 4) if salience else None,
+                "margin_jnd": round(float(effect.min()) - asked, 4),
+            }
+        )
+    return found
+
+
+def _facts(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Figures against which other ways of making such clips can be held."""
-    pairs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for clip in clips:
-        pairs[clip["pair_id"]].append(clip)
     swept = [cell for cell in manifest["cells"] if cell["curve"] != "flat"]
     curves: Counter[tuple[str, str, int]] = Counter((clip["dimension"], clip["curve"], clip["direction"]) for clip in clips)
     loudness = [abs(clip["leak_jnd"]["loudness"]) for clip in clips if clip["leak_jnd"]["loudness"] is not None]
+    lengths = [{clip["n_samples"] for clip in mine} for mine in _grouped(clips, "pair_id").values()]
     return {
         "clips": len(clips),
         "pairs_tried": sum(cell["tried"] for cell in swept),
         "pairs_published": sum(cell["published"] for cell in swept),
         "pairs_rejected_as_contradicted": sum(cell["rejected"].get("contradicted", 0) for cell in swept),
         "published_contradicted": sum(clip["effect"] * (1 if clip["direction"] == 0 else -1) <= 0.0 for clip in clips),
-        "pairs_of_unequal_length": sum(len({clip["n_samples"] for clip in mine}) > 1 for mine in pairs.values()),
+        "pairs_of_unequal_length": sum(len(length) > 1 for length in lengths),
         "samples_at_full_scale": sum(clip["at_full_scale"] for clip in clips),
         "largest_peak_dbfs": round(max(clip["peak_dbfs"] for clip in clips), 3),
         "loudness_leak_max_jnd": round(max(loudness), 4) if loudness else None,
@@ -234,68 +318,36 @@ def _facts(clips: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> d
     }
 
 
-def _failures(report: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"{leak['swept']} moves {leak['measured']}: 95th percentile {leak['p95_jnd']:.2f} J over {leak['n_measured']} pairs, "
-        f"at most {MAX_LEAK_JND:g} J is allowed; hold it, or declare it linked"
-        for leak in report["leaks"]
-        if leak["swept"] != MEASURES[leak["measured"]][0].name and not leak["linked"] and (leak["p95_jnd"] or 0.0) >= MAX_LEAK_JND
-    ]
-    lines += [
-        f"{item['dimension']}: silence at the ends tells the direction: AUC {item['auc']:.2f} ({item['low']:.2f} to {item['high']:.2f})"
-        for item in report["silence"]
-        if not item["low"] <= 0.5 <= item["high"]
-    ]
-    lines += [
-        f"{row['dimension']} x {row['tier']} x {row['kind']}: nothing is published" for row in report["yields"] if row["published"] == 0
-    ]
+# -- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def _failures(report: Mapping[str, Any]) -> Iterator[str]:
+    yield from leakage.failures(report["leaks"])
+    for item in report["silence"]:
+        if not item["low"] <= 0.5 <= item["high"]:
+            interval = f"AUC {item['auc']:.2f} ({item['low']:.2f} to {item['high']:.2f})"
+            yield f"{item['dimension']}: silence at the ends tells the direction: {interval}"
+    yield from shortcuts.failures(report["shortcuts"])
+    yield from _duplicate_failures(report["duplicates"])
+    for cell in report["unbalanced"][:MAX_LINES]:
+        what = " x ".join(cell[key] for key in ("dimension", "tier", "curve", "source_kind", "split"))
+        yield f"{what}: {cell['rising']} rising and {cell['falling']} falling clips, must be as many"
+    if len(report["unbalanced"]) > MAX_LINES:
+        yield f"... and {len(report['unbalanced']) - MAX_LINES} more cells out of balance"
+    for row in report["yields"]:
+        if row["published"] == 0:
+            yield f"{row['dimension']} x {row['tier']} x {row['kind']}: nothing is published"
     facts = report["facts"]
     for key in ("published_contradicted", "pairs_of_unequal_length", "samples_at_full_scale", "curve_by_direction_unequal"):
         if facts[key]:
-            lines.append(f"{key.replace('_', ' ')}: {facts[key]}, must be 0")
-    return lines
+            yield f"{key.replace('_', ' ')}: {facts[key]}, must be 0"
 
 
-# -- as text ----------------------------------------------------------------------------------------------------------
-
-
-def text(report: Mapping[str, Any]) -> str:
-    """The report for people: yields, leakage matrix, silence, facts, failures."""
-    parts = [_yields_text(report["yields"]), _leaks_text(report["leaks"]), _silence_text(report["silence"])]
-    parts.append("\n".join(f"{key.replace('_', ' '):<34}{value}" for key, value in report["facts"].items()))
-    failures = report["failures"]
-    parts.append("audit passes" if not failures else "\n".join([f"audit fails in {len(failures)} points:", *failures]))
-    return "\n\n".join(parts)
-
-
-def _yields_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [f"{'dimension':<15}{'source':<17}{'tier':<9}{'tried':>6}{'published':>11}  rejected by reason"]
-    for row in rows:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in row["rejected"].items())
-        lines.append(f"{row['dimension']:<15}{row['kind']:<17}{row['tier']:<9}{row['tried']:>6}{row['published']:>11}  {reasons}")
-    return "\n".join(lines)
-
-
-def _leaks_text(leaks: Sequence[Mapping[str, Any]]) -> str:
-    columns = list(dict.fromkeys(leak["measured"] for leak in leaks))
-    lines = [
-        "what a sweep moves, in J: median and 95th percentile of |change|; () linked, - not measurable",
-        f"{'swept':<15}" + "".join(f"{name[:10]:>12}" for name in columns),
-    ]
-    for swept in _in_order(leak["swept"] for leak in leaks):
-        mine = {leak["measured"]: leak for leak in leaks if leak["swept"] == swept}
-        lines.append(f"{swept:<15}" + "".join(f"{_leak_text(mine[name]):>12}" for name in columns))
-    return "\n".join(lines)
-
-
-def _leak_text(leak: Mapping[str, Any]) -> str:
-    if leak["p95_jnd"] is None:
-        return "-"
-    figure = f"{leak['median_jnd']:.1f} {leak['p95_jnd']:.1f}"
-    return f"[{figure}]" if leak["swept"] == MEASURES[leak["measured"]][0].name else f"({figure})" if leak["linked"] else figure
-
-
-def _silence_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = ["lead-in minus lead-out silence, AUC of rising against falling (95 % interval over sources)"]
-    lines += [f"{row['dimension']:<15}{row['auc']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows]
-    return "\n".join(lines)
+def _duplicate_failures(duplicates: Mapping[str, Any]) -> Iterator[str]:
+    for what, count, examples in (
+        ("audio that is alike", duplicates["audio"], duplicates["audio_examples"]),
+        ("the same text", duplicates["texts_shared"], duplicates["text_examples"]),
+    ):
+        if count:
+            named = " and ".join(f"{clip_id} ({split})" for split, clip_id in examples[0]["clips"])
+            yield f"{what} in more than one split: {count} times, must be 0; such as {named}"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from builder import audit, pipeline
+from builder import audit, cues, pipeline, shortcuts
 from builder.__main__ import main
 from builder.acoustics import audio, filters
 from builder.dimensions import BY_NAME, MEASURES
@@ -76,7 +76,38 @@ def test_a_sound_dataset_passes(small: Path) -> None:
         assert leaks[name, name]["n_pairs"] == leaks[name, name]["n_measured"] == n_pairs
         assert leaks[name, name]["median_jnd"] == pytest.approx(4.0, abs=0.6)
     assert leaks["pitch", "brightness"]["linked"]
+    held = leaks["brightness", "loudness"]
+    assert held["equivalent"]
+    assert held["ci90_low_jnd"] <= held["mean_jnd"] <= held["ci90_high_jnd"]
+    assert report["duplicates"]["audio"] == report["duplicates"]["texts_shared"] == 0
+    assert report["unbalanced"] == []
     assert json.loads((small / "audit" / "audit.json").read_text()) == report
+
+
+def test_every_cue_is_judged(small: Path) -> None:
+    """By both classifiers, in each dimension and in their mean; gated ones pass, and none is at an accuracy without an interval."""
+    results = audit.run(small, read_manifest(small), 12)["shortcuts"]
+    names = [*cues.GATED, *cues.REPORTED]
+    for dimension in ("pitch", "brightness", "all"):
+        for classifier in shortcuts.CLASSIFIERS:
+            mine = {result["cue"]: result for result in results if (result["dimension"], result["classifier"]) == (dimension, classifier)}
+            assert sorted(mine) == sorted(names)
+            assert all(mine[cue]["passes"] for cue in cues.GATED)
+            assert all(result["low"] <= result["accuracy"] <= result["high"] for result in mine.values())
+
+
+def test_difficulty_is_what_was_planned(small: Path) -> None:
+    """Each cell says how many clips it has, what was planned, what was reached, and that the weakest clip is above the least allowed."""
+    cells = audit.run(small, read_manifest(small), 1)["difficulty"]
+    assert {(cell["dimension"], cell["tier"], cell["curve"], cell["source_kind"], cell["n_clips"]) for cell in cells} == {
+        ("pitch", "medium", "linear", "voice", 12), ("brightness", "medium", "linear", "voice", 12),
+        ("brightness", "medium", "linear", "noise", 12),
+    }  # fmt: skip
+    for cell in cells:
+        assert cell["planned_jnd"] == pytest.approx(4.0)
+        assert 2.5 < cell["effect_low_jnd"] <= cell["effect_median_jnd"] <= cell["effect_high_jnd"] < 5.0
+        assert 0.0 <= cell["margin_jnd"] < 2.5
+        assert cell["salience_median"] > 1.0
 
 
 def test_yields_are_the_manifests(small: Path) -> None:
@@ -107,6 +138,87 @@ def test_a_leak_is_found(small: Path, tmp_path: Path) -> None:
 
     failures = altered(small, tmp_path, louder)["failures"]
     assert [line for line in failures if line.startswith("brightness moves loudness: 95th percentile")], failures
+
+
+def test_a_steady_leak_is_found(small: Path, tmp_path: Path) -> None:
+    """0.75 LU of gain along the sweep stays under the limit of a single pair, and its mean over pairs is above the limit of a set."""
+
+    def louder(sound: Sound, row: dict[str, Any]) -> Sound:
+        return filters.scaled_by_db(sound, sign_of(row) * np.linspace(-0.55, 0.55, len(sound.samples)))
+
+    failures = altered(small, tmp_path, louder)["failures"]
+    assert any(line.startswith("brightness moves loudness: mean +0.") for line in failures), failures
+
+
+def test_a_label_in_the_id_is_found(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its gate; at a rate of false alarms that as few as twelve pairs can meet."""
+    monkeypatch.setattr(shortcuts, "FALSE_ALARM", 0.2)
+
+    def named(sound: Sound, row: dict[str, Any]) -> Sound:
+        row["id"] = row["id"][:-8] + ("u" if row["direction"] == 0 else "d") * 8
+        return sound
+
+    failures = altered(small, tmp_path, named)["failures"]
+    assert any(line.startswith("brightness: identifiers tells the direction: balanced accuracy") for line in failures), failures
+
+
+def in_another_split(small: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None], kept: int = 1) -> dict[str, Any]:
+    """The audit of a copy that also has a train split of pitch: the first `kept` test clips after `change`, noisier by 20 dB of SNR."""
+    out = tmp_path / "ds"
+    shutil.copytree(small, out)
+    table = pq.read_table(out / "data" / "pitch" / "test-00000-of-00001.parquet")
+    rows = table.to_pylist()[:kept]
+    for row in rows:
+        sound = audio.from_flac(row["audio"]["bytes"])
+        noise = np.random.default_rng(1).normal(size=sound.samples.shape) * 0.1 * np.sqrt(np.mean(sound.samples**2))
+        row["audio"]["bytes"] = audio.flac_bytes(audio.rounded_to_pcm16(Sound(sound.samples + noise, sound.sample_rate_hz)))
+        row["id"] = f"copy{row['id']}"
+        change(row)
+    pq.write_table(table.from_pylist(rows, schema=table.schema), out / "data" / "pitch" / "train-00000-of-00001.parquet")
+    manifest = read_manifest(out)
+    manifest["shards"].append({"shard": "pitch/train-00000-of-00001", "n_rows": kept})
+    return audit.run(out, manifest, 1)
+
+
+def test_a_clip_in_two_splits_is_found(small: Path, tmp_path: Path) -> None:
+    """Through noise at 20 dB, with both ids; and the lone clip puts its cell out of balance."""
+    report = in_another_split(small, tmp_path, lambda row: None)
+    pairs = [example["clips"] for example in report["duplicates"]["audio_examples"]]
+    assert any(first[1] == f"copy{second[1]}" or second[1] == f"copy{first[1]}" for first, second in pairs)
+    lines = [line for line in report["failures"] if line.startswith("audio that is alike in more than one split: ")]
+    assert len(lines) == 1
+    assert "(test)" in lines[0]
+    assert "(train)" in lines[0]
+
+
+def test_a_text_in_two_splits_is_found(small: Path, tmp_path: Path) -> None:
+    """However it's written: the same letters are the same text."""
+    source = tmp_path / "source"
+    shutil.copytree(small, source)
+    path = source / "data" / "pitch" / "test-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    rows[0]["text"] = "The north wind, and the sun."
+    pq.write_table(table.from_pylist(rows, schema=table.schema), path)
+
+    def said(row: dict[str, Any]) -> None:
+        row["text"] = "the NORTH wind and the Sun"
+
+    failures = in_another_split(source, tmp_path / "out", said)["failures"]
+    assert any(line.startswith("the same text in more than one split: 1 times, must be 0; such as ") for line in failures), failures
+
+
+def test_imbalance_of_a_cell_is_found(small: Path, tmp_path: Path) -> None:
+    """A falling clip that is gone is named by its cell."""
+    out = tmp_path / "ds"
+    shutil.copytree(small, out)
+    path = out / "data" / "pitch" / "test-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    rows.remove(next(row for row in rows if row["direction"] == 1))
+    pq.write_table(table.from_pylist(rows, schema=table.schema), path)
+    failures = audit.run(out, read_manifest(out), 12)["failures"]
+    assert "pitch x medium x linear x voice x test: 6 rising and 5 falling clips, must be as many" in failures
 
 
 def test_silence_that_tells_is_found(small: Path, tmp_path: Path) -> None:
@@ -142,10 +254,13 @@ def test_the_interval_of_an_auc_holds_chance_and_not_a_cue() -> None:
         for source in range(40)
         for direction in (0, 1)
     ]
-    low, high = audit._auc_interval(clips)
+    auc, low, high = audit._auc_interval(clips)
+    assert low < auc < high
     assert low < 0.5 < high
     told = [{**clip, "lead_minus_tail_s": clip["lead_minus_tail_s"] - 2.0 * clip["direction"]} for clip in clips]
-    assert audit._auc_interval(told)[0] > 0.7
+    assert audit._auc_interval(told)[1] > 0.7
+    wide = audit._auc_interval(clips, 0.999)
+    assert wide[1] < low < high < wide[2]
 
 
 def test_the_command_prints_and_ends_by_the_gates(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,6 +269,9 @@ def test_the_command_prints_and_ends_by_the_gates(small: Path, capsys: pytest.Ca
     out = capsys.readouterr().out
     assert "audit passes" in out
     assert "what a sweep moves, in J" in out
+    assert "what a classifier tells of the direction" in out
+    assert "across splits: audio alike 0 times" in out
+    assert "reached in J" in out
     assert all(f"{name[:10]:>12}" in out for name in BY_NAME)
 
 

@@ -1,0 +1,108 @@
+"""The audit's report as text, for people in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from builder import cues, shortcuts
+from builder.dimensions import DIMENSIONS, MEASURES
+
+Row = Mapping[str, Any]
+
+
+def text(report: Mapping[str, Any]) -> str:
+    """Yields, leakage matrix, silence, shortcuts, duplicates, difficulty, facts, failures."""
+    parts = [
+        _yields(report["yields"]),
+        _leaks(report["leaks"]),
+        _silence(report["silence"]),
+        _shortcuts(report["shortcuts"]),
+        _duplicates(report["duplicates"]),
+        _difficulty(report["difficulty"]),
+        "\n".join(f"{key.replace('_', ' '):<34}{value}" for key, value in report["facts"].items()),
+    ]
+    failures = report["failures"]
+    parts.append("audit passes" if not failures else "\n".join([f"audit fails in {len(failures)} points:", *failures]))
+    return "\n\n".join(parts)
+
+
+def _yields(rows: Sequence[Row]) -> str:
+    lines = [f"{'dimension':<15}{'source':<17}{'tier':<9}{'tried':>6}{'published':>11}  rejected by reason"]
+    for row in rows:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in row["rejected"].items())
+        lines.append(f"{row['dimension']:<15}{row['kind']:<17}{row['tier']:<9}{row['tried']:>6}{row['published']:>11}  {reasons}")
+    return "\n".join(lines)
+
+
+def _leaks(leaks: Sequence[Row]) -> str:
+    columns = list(dict.fromkeys(leak["measured"] for leak in leaks))
+    lines = [
+        "what a sweep moves, in J: median and 95th percentile of |change|; () linked, - not measurable",
+        f"{'swept':<15}" + "".join(f"{name[:10]:>12}" for name in columns),
+    ]
+    there = {leak["swept"] for leak in leaks}
+    for swept in (dimension.name for dimension in DIMENSIONS if dimension.name in there):
+        mine = {leak["measured"]: leak for leak in leaks if leak["swept"] == swept}
+        lines.append(f"{swept:<15}" + "".join(f"{_leak(mine[name]):>12}" for name in columns))
+    return "\n".join(lines)
+
+
+def _leak(leak: Row) -> str:
+    if leak["p95_jnd"] is None:
+        return "-"
+    figure = f"{leak['median_jnd']:.1f} {leak['p95_jnd']:.1f}"
+    return f"[{figure}]" if leak["swept"] == MEASURES[leak["measured"]][0].name else f"({figure})" if leak["linked"] else figure
+
+
+def _silence(rows: Sequence[Row]) -> str:
+    lines = ["lead-in minus lead-out silence, AUC of rising against falling (interval over sources that holds for all rows at once)"]
+    lines += [f"{row['dimension']:<15}{row['auc']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows]
+    return "\n".join(lines)
+
+
+def _shortcuts(results: Sequence[Row]) -> str:
+    """Of each dimension the gated cue that comes nearest to failing, and the better classifier of each reported cue."""
+    lines = [
+        "what a classifier tells of the direction by what shouldn't tell it: balanced accuracy, 95 % interval over groups, and lower bound",
+        f"{'dimension':<15}{'worst cue':<13}{'classifier':<10}{'clips':>6}  {'accuracy':<22}{'bound':>6}   "
+        + "".join(f"{cue.replace('_', ' '):<13}" for cue in cues.REPORTED),
+    ]
+    for name in [*(dimension.name for dimension in DIMENSIONS), shortcuts.ALL]:
+        mine = [result for result in results if result["dimension"] == name]
+        tried = [result for result in mine if result["bound"] is not None]
+        if not tried:
+            continue
+        worst = max(tried, key=lambda result: (result["bound"] > 0.5, result["accuracy"]))
+        halves = (max((result["accuracy"] for result in mine if result["cue"] == cue), default=float("nan")) for cue in cues.REPORTED)
+        interval = f"{worst['accuracy']:.3f} ({worst['low']:.3f} to {worst['high']:.3f})"
+        lines.append(
+            f"{name:<15}{worst['cue']:<13}{worst['classifier']:<10}{worst['n_clips']:>6}  {interval:<22}{worst['bound']:>7.3f}   "
+            + "".join(f"{accuracy:<13.3f}" for accuracy in halves)
+        )
+    return "\n".join(lines)
+
+
+def _duplicates(found: Row) -> str:
+    return (
+        f"across splits: audio alike {found['audio']} times (of {found['candidates']} candidates by fingerprint), "
+        f"{found['texts_shared']} of {found['texts']} texts shared"
+    )
+
+
+def _difficulty(cells: Sequence[Row]) -> str:
+    """Each dimension x tier; percentiles are means over its cells, the margin is the least."""
+    lines = [
+        "reached in J: 10th percentile, median, 90th of |effect|; what the weakest clip has above the least allowed",
+        f"{'dimension':<15}{'tier':<9}{'clips':>6}{'planned':>9}{'low':>7}{'median':>8}{'high':>7}{'margin':>8}",
+    ]
+    for name, tier in dict.fromkeys((cell["dimension"], cell["tier"]) for cell in cells):
+        mine = [cell for cell in cells if (cell["dimension"], cell["tier"]) == (name, tier)]
+        n_clips = [cell["n_clips"] for cell in mine]
+        keys = ("planned_jnd", "effect_low_jnd", "effect_median_jnd", "effect_high_jnd")
+        planned, low, median, high = (np.average([cell[key] for cell in mine], weights=n_clips) for key in keys)
+        margin = min(cell["margin_jnd"] for cell in mine)
+        lines.append(f"{name:<15}{tier:<9}{sum(n_clips):>6}{planned:>9.2f}{low:>7.2f}{median:>8.2f}{high:>7.2f}{margin:>8.2f}")
+    return "\n".join(lines)
