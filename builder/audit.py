@@ -27,6 +27,13 @@ COLUMNS = [
 MAX_LEAK_JND = 1.0
 """Limit of the 95th percentile of |change| in every dimension that isn't swept or linked: an equivalence within one J."""
 N_BOOTSTRAP = 400
+ZERO_FACTS = {
+    "published_contradicted": "no clip goes the other way than its label",
+    "pairs_of_unequal_length": "both clips of a pair are equally long",
+    "samples_at_full_scale": "no sample is at full scale",
+    "curve_by_direction_unequal": "rising and falling are equally many in every curve",
+}
+"""Facts that must be 0, with what that demands."""
 Map = Callable[..., Iterable[Any]]
 
 
@@ -45,7 +52,8 @@ def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) 
     Returns
     -------
     dict
-        `leaks`, `yields`, `silence`, `facts`, `failures` (one line each; empty if it passes), JSON-able.
+        `leaks`, `yields`, `silence`, `facts`, `gates` (what each demands, and a line for each failure), `failures` (all those
+        lines; empty if it passes), JSON-able.
     """
     swept = [item["shard"] for item in manifest["shards"] if not item["shard"].startswith(f"{CONTROLS}/")]
     chosen = _sample(root, swept, n_pairs)
@@ -59,7 +67,8 @@ def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) 
         "silence": _silence(clips),
         "facts": _facts(clips, manifest),
     }
-    report["failures"] = _failures(report)
+    report["gates"] = _gates(report)
+    report["failures"] = [line for lines in report["gates"].values() for line in lines]
     write_json(report, root / "audit" / "audit.json")
     return report
 
@@ -234,26 +243,31 @@ def _facts(clips: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> d
     }
 
 
-def _failures(report: Mapping[str, Any]) -> list[str]:
-    lines = [
+def _gates(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What must hold, each with one line for every place where it doesn't."""
+    leaks = [
         f"{leak['swept']} moves {leak['measured']}: 95th percentile {leak['p95_jnd']:.2f} J over {leak['n_measured']} pairs, "
         f"at most {MAX_LEAK_JND:g} J is allowed; hold it, or declare it linked"
         for leak in report["leaks"]
         if leak["swept"] != MEASURES[leak["measured"]][0].name and not leak["linked"] and (leak["p95_jnd"] or 0.0) >= MAX_LEAK_JND
     ]
-    lines += [
+    silence = [
         f"{item['dimension']}: silence at the ends tells the direction: AUC {item['auc']:.2f} ({item['low']:.2f} to {item['high']:.2f})"
         for item in report["silence"]
         if not item["low"] <= 0.5 <= item["high"]
     ]
-    lines += [
+    empty = [
         f"{row['dimension']} x {row['tier']} x {row['kind']}: nothing is published" for row in report["yields"] if row["published"] == 0
     ]
-    facts = report["facts"]
-    for key in ("published_contradicted", "pairs_of_unequal_length", "samples_at_full_scale", "curve_by_direction_unequal"):
-        if facts[key]:
-            lines.append(f"{key.replace('_', ' ')}: {facts[key]}, must be 0")
-    return lines
+    return {
+        f"nothing moves by {MAX_LEAK_JND:g} J but what is swept or linked": leaks,
+        "silence at the ends tells no direction": silence,
+        "every tier is published on every kind of source that has it": empty,
+    } | {demand: _must_be_zero(report["facts"], key) for key, demand in ZERO_FACTS.items()}
+
+
+def _must_be_zero(facts: Mapping[str, Any], key: str) -> list[str]:
+    return [f"{key.replace('_', ' ')}: {facts[key]}, must be 0"] if facts[key] else []
 
 
 # -- as text ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "val
 FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
 }  # fmt: skip
-COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "progress", "__main__", "__init__"}
+COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
 
 
 def imported(path: Path) -> set[str]:
