@@ -18,7 +18,6 @@ import jinja2
 import numpy as np
 
 from builder.acoustics import curves
-from builder.audit import MAX_LEAK_JND
 from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES
 from builder.keys import rank_of
 from builder.layout import read_rows, split_of, write_text
@@ -35,7 +34,7 @@ SMALLEST_SHARE, AT_LEAST = 1.0 / 3.0, 4
 N_REJECTED = 3
 """Rejected examples of a dimension under one reason."""
 SHADES_JND = (0.25, 0.5, 0.8, 1.0, 2.0, 4.0)
-"""Where the heat map's colour changes; the audit's limit is one of them."""
+"""Where the heat map's colour changes."""
 KNOWN = ("release", "pairs_per_dimension", "leaks", "yields", "silence", "facts", "difficulty", "gates", "failures")
 """Sections of the audit with a form of their own here; every other one is shown as a table."""
 COLUMNS = [
@@ -69,9 +68,8 @@ def write(root: Path, manifest: Mapping[str, Any], report: Mapping[str, Any], ta
         failures=report.get("failures") or [],
         gates=report.get("gates") or {},
         yields=_yields(report.get("yields") or []),
-        heat=_heat(report.get("leaks") or []),
+        heat=_heat(report.get("leaks") or [], report.get("failures") or []),
         n_measured=report.get("pairs_per_dimension"),
-        limit_jnd=MAX_LEAK_JND,
         shades=SHADES_JND,
         contour_size=CONTOUR_SIZE,
         contour_box=CONTOUR_BOX,
@@ -97,21 +95,24 @@ def _yields(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"tiers": tiers, "dimensions": dict(grouped)}
 
 
-def _heat(leaks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _heat(leaks: Sequence[Mapping[str, Any]], failures: Sequence[str]) -> dict[str, Any]:
     """The leakage matrix: measures across, and for each swept dimension its cells, each with its state and its shade."""
     measures = list(dict.fromkeys(leak["measured"] for leak in leaks))
     rows: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for leak in leaks:
-        rows[leak["swept"]][leak["measured"]] = {**leak, "state": _state(leak), "shade": _shade(leak["p95_jnd"])}
+        rows[leak["swept"]][leak["measured"]] = {**leak, "state": _state(leak, failures), "shade": _shade(leak["p95_jnd"])}
     return {"measures": measures, "rows": dict(rows)}
 
 
-def _state(leak: Mapping[str, Any]) -> str:
+def _state(leak: Mapping[str, Any], failures: Sequence[str]) -> str:
+    """What a cell of the matrix is; whether it's beyond the limits is the audit's own word."""
     if leak["p95_jnd"] is None:
         return "nothing"
     if leak["swept"] == MEASURES[leak["measured"]][0].name:
         return "swept"
-    return "linked" if leak["linked"] else "beyond" if leak["p95_jnd"] >= MAX_LEAK_JND else "held"
+    if leak["linked"]:
+        return "linked"
+    return "beyond" if any(line.startswith(f"{leak['swept']} moves {leak['measured']}: ") for line in failures) else "held"
 
 
 def _shade(p95_jnd: float | None) -> int:
@@ -120,11 +121,12 @@ def _shade(p95_jnd: float | None) -> int:
 
 def _table(section: Any) -> dict[str, Any]:
     """Any section of the audit as columns and rows of text."""
-    rows = section if isinstance(section, list) else [section]
-    if not all(isinstance(row, Mapping) for row in rows):
-        return {"columns": ["value"], "rows": [[_said(row)] for row in rows]}
-    if isinstance(section, Mapping) and any(isinstance(value, Mapping) for value in section.values()):
+    rows: list[Mapping[str, Any]]
+    if isinstance(section, Mapping):
         rows = [{"name": key, **(value if isinstance(value, Mapping) else {"value": value})} for key, value in section.items()]
+    else:
+        values = section if isinstance(section, list) else [section]
+        rows = [value if isinstance(value, Mapping) else {"value": value} for value in values]
     columns = list(dict.fromkeys(key for row in rows for key in row))
     return {"columns": columns, "rows": [[_said(row.get(column)) for column in columns] for row in rows]}
 
@@ -179,7 +181,7 @@ def _panels(root: Path, manifest: Mapping[str, Any], report: Mapping[str, Any]) 
 def _panel(manifest: Mapping[str, Any], report: Mapping[str, Any], name: str) -> dict[str, Any]:
     dimension = BY_NAME[name]
     swept = [cell for cell in manifest["cells"] if cell["dimension"] == name and cell["curve"] != "flat"]
-    achieved = [row for row in report.get("difficulty") or [] if row["dimension"] == name and row["curve"] in curves.CURVES]
+    achieved = [row for row in report.get("difficulty") or [] if row["dimension"] == name]
     return {
         "dimension": dimension,
         "question": dimension.question.format(noun=dimension.noun, first=dimension.answers[0], second=dimension.answers[1]),
@@ -337,7 +339,7 @@ def _charts(achieved: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     up = Axis(lowest, highest * 1.05, bottom, top)
     step = (right - left) / len(tiers)
     found = []
-    for kind in dict.fromkeys(row["kind"] for row in achieved):
+    for kind in dict.fromkeys(row["source_kind"] for row in achieved):
         marks = [
             {
                 **row,
@@ -348,7 +350,7 @@ def _charts(achieved: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "high": round(up.at(row["effect_high_jnd"]), 1),
             }
             for row in achieved
-            if row["kind"] == kind
+            if row["source_kind"] == kind
         ]
         labels = [(round(left + step * (number + 0.5), 1), tier) for number, tier in enumerate(tiers)]
         found.append({"kind": kind, "marks": marks, "tiers": labels, "up": up.ticks(5)})
