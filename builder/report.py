@@ -140,7 +140,7 @@ def _number(value: float | None, form: str = "%.2f") -> str:
 
 
 def _said(value: Any) -> str:
-    if value is None:
+    if value is None or value == [] or value == {}:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
