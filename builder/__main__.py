@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
-    on = stage("audit", _audit, "measure what else than the label's property moves; print and write audit/audit.json")
+    on = stage("audit", _audit, "measure what else than the label's property moves; print, and write audit/audit.json and report.html")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--pairs", type=_count, default=24, help="pairs per dimension that are measured in full (default: %(default)s)")
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
@@ -267,13 +267,15 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from builder import audit, layout, pipeline
+    from builder import audit, layout, pipeline, report
 
     manifest = layout.read_manifest(arguments.dataset)
     with pipeline.processes(arguments.workers) as each:
-        report = audit.run(arguments.dataset, manifest, arguments.pairs, each)
-    print(audit.text(report))
-    return 1 if report["failures"] else 0
+        found = audit.run(arguments.dataset, manifest, arguments.pairs, each)
+    page = arguments.dataset / "audit" / "report.html"
+    report.write(arguments.dataset, manifest, found, page)
+    print(f"{audit.text(found)}\n\n{page}: figures, pictures and sounds, to open in a browser")
+    return 1 if found["failures"] else 0
 
 
 def _build(arguments: argparse.Namespace) -> int:

@@ -26,6 +26,13 @@ N_BOOTSTRAP = 2000
 MAX_LINES = 10
 """Failures of one sort that are listed one by one."""
 Map = Callable[..., Iterable[Any]]
+ZERO_FACTS = {
+    "published_contradicted": "no clip goes the other way than its label",
+    "pairs_of_unequal_length": "both clips of a pair are equally long",
+    "samples_at_full_scale": "no sample is at full scale",
+    "curve_by_direction_unequal": "rising and falling are equally many in every curve",
+}
+"""Facts that must be 0, with what that demands."""
 Clip = dict[str, Any]
 
 text = printout.text
@@ -66,7 +73,8 @@ def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) 
         "difficulty": _difficulty(clips, manifest),
         "facts": _facts(clips, manifest),
     }
-    report["failures"] = list(_failures(report))
+    report["gates"] = _gates(report)
+    report["failures"] = [line for lines in report["gates"].values() for line in lines]
     write_json(report, root / "audit" / "audit.json")
     return report
 
@@ -321,26 +329,36 @@ def _facts(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> dict[str, Any]
 # -- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def _failures(report: Mapping[str, Any]) -> Iterator[str]:
-    yield from leakage.failures(report["leaks"])
-    for item in report["silence"]:
+def _gates(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What must hold, each with one line for every place where it doesn't."""
+    return {
+        "nothing moves but what is swept or linked": leakage.failures(report["leaks"]),
+        "silence at the ends tells no direction": list(_silence_failures(report["silence"])),
+        "no cue tells the direction": shortcuts.failures(report["shortcuts"]),
+        "no sound and no text is in two splits": list(_duplicate_failures(report["duplicates"])),
+        "every cell has as many rising as falling clips": list(_unbalanced_failures(report["unbalanced"])),
+        "every tier is published on every kind of source that has it": [
+            f"{row['dimension']} x {row['tier']} x {row['kind']}: nothing is published" for row in report["yields"] if row["published"] == 0
+        ],
+    } | {
+        demand: [f"{key.replace('_', ' ')}: {report['facts'][key]}, must be 0"] if report["facts"][key] else []
+        for key, demand in ZERO_FACTS.items()
+    }
+
+
+def _silence_failures(silence: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for item in silence:
         if not item["low"] <= 0.5 <= item["high"]:
             interval = f"AUC {item['auc']:.2f} ({item['low']:.2f} to {item['high']:.2f})"
             yield f"{item['dimension']}: silence at the ends tells the direction: {interval}"
-    yield from shortcuts.failures(report["shortcuts"])
-    yield from _duplicate_failures(report["duplicates"])
-    for cell in report["unbalanced"][:MAX_LINES]:
+
+
+def _unbalanced_failures(unbalanced: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for cell in unbalanced[:MAX_LINES]:
         what = " x ".join(cell[key] for key in ("dimension", "tier", "curve", "source_kind", "split"))
         yield f"{what}: {cell['rising']} rising and {cell['falling']} falling clips, must be as many"
-    if len(report["unbalanced"]) > MAX_LINES:
-        yield f"... and {len(report['unbalanced']) - MAX_LINES} more cells out of balance"
-    for row in report["yields"]:
-        if row["published"] == 0:
-            yield f"{row['dimension']} x {row['tier']} x {row['kind']}: nothing is published"
-    facts = report["facts"]
-    for key in ("published_contradicted", "pairs_of_unequal_length", "samples_at_full_scale", "curve_by_direction_unequal"):
-        if facts[key]:
-            yield f"{key.replace('_', ' ')}: {facts[key]}, must be 0"
+    if len(unbalanced) > MAX_LINES:
+        yield f"... and {len(unbalanced) - MAX_LINES} more cells out of balance"
 
 
 def _duplicate_failures(duplicates: Mapping[str, Any]) -> Iterator[str]:

@@ -14,7 +14,8 @@ Gaussian tails (de la Pena 1999).
 A gate closes where the accuracy's lower bound lies above 0.5. The bounds of all gates of an audit hold at once: each is one-sided at
 `FALSE_ALARM` divided by the number of gates (Bonferroni), so that a dataset without shortcuts fails with a probability of at most
 `FALSE_ALARM`, whatever the gates have in common. Measured on the default build with the directions of each pair swapped by a coin, 15
-times: of 3,046 accuracies 4.5 % lay above their 5 % point and 0.7 % above their 1 % point, and no audit failed. A cue that is weak in each dimension shows in `ALL`, the mean over dimensions.
+times: of 3,046 accuracies 4.5 % lay above their 5 % point and 0.7 % above their 1 % point, and no audit failed. A cue that is weak in
+each dimension shows in `ALL`, the mean over dimensions.
 
 References
 ----------
