@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("audit", _audit, "measure what else than the label's property moves; print, and write audit/audit.json and report.html")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
-    on.add_argument("--pairs", type=_count, default=24, help="pairs per dimension that are measured in full (default: %(default)s)")
+    on.add_argument("--pairs", type=_count, default=48, help="pairs per dimension that are measured in full (default: %(default)s)")
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")

@@ -19,6 +19,8 @@ MAX_LEAK_JND = 1.0
 """Limit of the 95th percentile of |change| in every dimension that isn't swept or linked: an equivalence within one J."""
 MAX_MEAN_JND = 0.5
 """Limit of |mean change|, in the direction of the label."""
+MIN_PAIRS = 8
+"""Fewer pairs than this are shown and not judged: one lost meter would be their 95th percentile."""
 N_BOOTSTRAP = 1000
 
 
@@ -106,7 +108,7 @@ def failures(leaks: Sequence[Mapping[str, Any]]) -> list[str]:
     """One line for each measure that a sweep moves by more than it may."""
     lines = []
     for leak in leaks:
-        if leak["n_measured"] == 0 or not must_hold(leak["swept"], leak["measured"]):
+        if leak["n_measured"] < MIN_PAIRS or not must_hold(leak["swept"], leak["measured"]):
             continue
         what = f"{leak['swept']} moves {leak['measured']}: "
         n_pairs = f"over {leak['n_measured']} pairs"

@@ -202,7 +202,7 @@ def test_gates_are_listed_with_every_failure(small: Path, found: dict[str, Any],
 
 def test_cells_of_the_matrix_say_their_state() -> None:
     """The swept one, held, beyond the limit, linked, not measurable; shades change at their limits."""
-    leak = {"swept": "pitch", "linked": False, "median_jnd": 0.1, "mean_jnd": 0.0, "n_measured": 3}
+    leak = {"swept": "pitch", "linked": False, "median_jnd": 0.1, "mean_jnd": 0.0, "n_measured": 30}
     cells = [
         {**leak, "measured": "pitch", "p95_jnd": 4.0},
         {**leak, "measured": "loudness", "p95_jnd": 0.99},
@@ -399,7 +399,7 @@ def test_text_is_legible(opened: chromium.Page, small: Path, found: dict[str, An
     names = list(dict.fromkeys(leak["measured"] for leak in found["leaks"]))
     shades = [0.0, *report.SHADES_JND]
     leaks = [
-        {"swept": swept, "measured": name, "linked": linked, "median_jnd": 0.0, "p95_jnd": shades[n % len(shades)], "n_measured": 3}
+        {"swept": swept, "measured": name, "linked": linked, "median_jnd": 0.0, "p95_jnd": shades[n % len(shades)], "n_measured": 30}
         for swept, linked in (("pitch", True), ("pan", False))
         for n, name in enumerate(names)
     ]
