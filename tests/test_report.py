@@ -208,7 +208,7 @@ def test_cells_of_the_matrix_say_their_state() -> None:
         {**leak, "measured": "loudness", "p95_jnd": 0.99},
         {**leak, "measured": "tempo", "p95_jnd": 1.0},
         {**leak, "measured": "brightness", "p95_jnd": 2.0, "linked": True},
-        {**leak, "measured": "pan", "p95_jnd": None},
+        {**leak, "measured": "pan", "p95_jnd": None, "n_measured": 0},
     ]
     row = report._heat(cells, leakage.failures(cells))["rows"]["pitch"]
     assert [cell["state"] for cell in row.values()] == ["swept", "held", "beyond", "linked", "nothing"]
