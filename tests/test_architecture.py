@@ -100,6 +100,16 @@ def test_every_dimension_is_one_file_one_line_one_recipe() -> None:
     assert all((ROOT / "recipes" / f"{name}.yaml").is_file() for name in names)
 
 
+def test_readme_tables_every_dimension() -> None:
+    """Its unit and what it holds, as the dimension says."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    for dimension in DIMENSIONS:
+        (row,) = (line for line in readme if line.startswith(f"| {dimension.name} | "))
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert (cells[1], cells[-1]) == (dimension.unit, ", ".join(dimension.holds))
+        assert cells[2].split(" / ")[0] == f"{dimension.jnd.steady:.3g}"
+
+
 def test_no_address_of_an_index_is_committed() -> None:
     """No file that git tracks names a package index or its mirror."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")

@@ -1,6 +1,6 @@
 """What a dimension is: the facts and functions that the stages need of it, and nothing else.
 
-To add one: write `dimensions/<name>.py` with a `DIMENSION`, add it to `DIMENSIONS` in `dimensions/__init__.py`, write
+To add one: write `dimensions/<name>.py` with a `DIMENSION`, add its name to `NAMES` in `dimensions/__init__.py`, write
 `recipes/<name>.yaml`, and a known-answer test. The laws in `tests/test_laws.py` run over it by themselves.
 """
 
