@@ -18,7 +18,7 @@ from builder.dimensions._contract import Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MIX = mixing.Mix("signal", "distortion", base_db=-20.0)
-UNHEARD_DB = -12.0
+UNHEARD_DB = -9.0
 """Below, the blind meter follows the sound's own shape more than its distortion: it counts as none."""
 
 
