@@ -267,11 +267,11 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from builder import audit, layout, pipeline, report
+    from builder import audit, dataset, layout, pipeline, report
 
     manifest = layout.read_manifest(arguments.dataset)
     with pipeline.processes(arguments.workers) as each:
-        found = audit.run(arguments.dataset, manifest, arguments.pairs, each)
+        found = audit.run(arguments.dataset, manifest, arguments.pairs, each, dataset.LISTENERS)
     page = arguments.dataset / "audit" / "report.html"
     report.write(arguments.dataset, manifest, found, page)
     print(f"{audit.text(found)}\n\n{page}: figures, pictures and sounds, to open in a browser")

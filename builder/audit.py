@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from builder import cues, fingerprints, leakage, printout, shortcuts
+from builder import cues, fingerprints, leakage, printout, shortcuts, truth
 from builder.acoustics import audio
 from builder.dimensions import DIMENSIONS, MEASURES
 from builder.keys import digest, rank_of, spoken_key
@@ -38,7 +38,9 @@ Clip = dict[str, Any]
 text = printout.text
 
 
-def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) -> dict[str, Any]:
+def run(
+    root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map, listeners: Mapping[str, truth.Listener] | None = None
+) -> dict[str, Any]:
     """Audit a dataset and write `audit/audit.json` into it.
 
     Parameters
@@ -49,21 +51,26 @@ def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) 
         Pairs per dimension of which every dimension is measured, spread over splits, kinds, tiers and curves.
     each
         `map`, or that of an executor.
+    listeners
+        Who is asked what the clips of the measured pairs say, by name; the one named `rule` must never contradict a label.
 
     Returns
     -------
     dict
-        `leaks`, `yields`, `silence`, `shortcuts`, `duplicates`, `unbalanced`, `difficulty`, `facts`, `failures` (one line each;
+        `truth`, `leaks`, `yields`, `silence`, `shortcuts`, `duplicates`, `unbalanced`, `difficulty`, `facts`, `failures` (one line each;
         empty if it passes), JSON-able.
     """
     swept = [item["shard"] for item in manifest["shards"] if not item["shard"].startswith(f"{CONTROLS}/")]
     chosen = _sample(root, swept, n_pairs)
-    found = list(each(_examine, [str(root)] * len(swept), swept, [chosen[name] for name in swept]))
+    n_shards = len(swept)
+    found = list(each(_examine, [str(root)] * n_shards, swept, [chosen[name] for name in swept], [dict(listeners or {})] * n_shards))
+    heard = [clip for shard in found for clip in shard["heard"]]
     clips = [clip for shard in found for clip in shard["clips"]]
     changes = [change for shard in found for change in shard["changes"]]
     report = {
         "release": manifest["release"],
         "pairs_per_dimension": n_pairs,
+        "truth": truth.table(heard),
         "leaks": leakage.matrix(changes),
         "yields": _yields(manifest),
         "silence": _silence(clips),
@@ -73,7 +80,7 @@ def run(root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map) 
         "difficulty": _difficulty(clips, manifest),
         "facts": _facts(clips, manifest),
     }
-    report["gates"] = _gates(report)
+    report["gates"] = {"no clip says the opposite of its label": truth.failures(heard, "rule"), **_gates(report)}
     report["failures"] = [line for lines in report["gates"].values() for line in lines]
     write_json(report, root / "audit" / "audit.json")
     return report
@@ -102,17 +109,18 @@ def _sample(root: Path, shards: Sequence[str], n_pairs: int) -> dict[str, list[s
 # -- one shard --------------------------------------------------------------------------------------------------------
 
 
-def _examine(root: str, shard_name: str, chosen: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Figures of every clip of a shard, and what a sweep moved in every dimension for the chosen pairs."""
-    clips, sounds = [], {}
+def _examine(root: str, shard_name: str, chosen: Sequence[str], listeners: Mapping[str, truth.Listener]) -> dict[str, list[dict[str, Any]]]:
+    """Figures of every clip of a shard; for the chosen pairs what the sweep moved in every dimension, and what listeners say."""
+    clips, sounds, heard = [], {}, []
     wanted = set(chosen)
     for row in read_rows(Path(root), shard_name, COLUMNS):
         sound = audio.from_flac(row["audio"]["bytes"])
         clips.append({"shard": shard_name, "split": split_of(shard_name), **_clip_figures(row, sound)})
         if row["pair_id"] in wanted:
             sounds[row["pair_id"], row["direction"]] = (row, sound)
+            heard.append(truth.of_clip(row, sound, listeners))
     changes = [{"pair_id": pair_id, **leakage.of_pair(*sounds[pair_id, 0], sounds[pair_id, 1][1])} for pair_id in chosen]
-    return {"clips": clips, "changes": changes}
+    return {"clips": clips, "changes": changes, "heard": heard}
 
 
 def _clip_figures(row: Mapping[str, Any], sound: Sound) -> Clip:

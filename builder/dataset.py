@@ -16,7 +16,7 @@ from builder.dimensions import BY_NAME
 from builder.errors import NotFound, Refused, VocalgradError
 from builder.layout import read_manifest, read_rows
 from builder.recipe import SPEECH_KINDS
-from builder.records import PairPlan, Sound, Source
+from builder.records import Margins, PairPlan, Sound, Source
 from builder.rows import from_json
 
 
@@ -81,6 +81,26 @@ def heard_again(sound: Sound, values: Mapping[str, Any]) -> dict[str, float]:
     if dimension.basis == "parts":
         return {"witness_effect": label.witness_contrast(measure.witness(sound, dimension), start_s, end_s)}
     return {"effect": label.hear(measure.measure(sound, dimension), start_s, end_s).contrast}
+
+
+def rule_hears(sound: Sound, values: Mapping[str, Any]) -> float:
+    """What the labelling rule says of a clip's samples alone: 1, -1 or 0; of a label from parts, what its witness hears."""
+    heard = heard_again(sound, values)
+    if "effect" not in heard:
+        return heard["witness_effect"]
+    figures = label.hear(measure.measure(sound, BY_NAME[values["dimension"]]), values["active_start_s"], values["active_end_s"])
+    return float(label.direction_of(figures, json.loads(values["plan"])["pair"]["jnd"], Margins()))
+
+
+def oracle_hears(sound: Sound, values: Mapping[str, Any]) -> float:
+    """What measures that made no label hear: the change from `evaluation/oracle.py`."""
+    from evaluation.oracle import heard_change
+
+    return heard_change(values["dimension"], sound.samples, sound.sample_rate_hz)
+
+
+LISTENERS = {"rule": rule_hears, "oracle": oracle_hears}
+"""Whom the audit asks what published clips say."""
 
 
 class Remaker:

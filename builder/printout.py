@@ -14,9 +14,10 @@ Row = Mapping[str, Any]
 
 
 def text(report: Mapping[str, Any]) -> str:
-    """Yields, leakage matrix, silence, shortcuts, duplicates, difficulty, facts, failures."""
+    """Yields, truth, leakage matrix, silence, shortcuts, duplicates, difficulty, facts, failures."""
     parts = [
         _yields(report["yields"]),
+        _truth(report["truth"]),
         _leaks(report["leaks"]),
         _silence(report["silence"]),
         _shortcuts(report["shortcuts"]),
@@ -34,6 +35,18 @@ def _yields(rows: Sequence[Row]) -> str:
     for row in rows:
         reasons = ", ".join(f"{reason} {count}" for reason, count in row["rejected"].items())
         lines.append(f"{row['dimension']:<15}{row['kind']:<17}{row['tier']:<9}{row['tried']:>6}{row['published']:>11}  {reasons}")
+    return "\n".join(lines)
+
+
+def _truth(rows: Sequence[Row]) -> str:
+    """Per dimension, the share of clips of which each listener says the label, and how many of which the opposite."""
+    whole = [row for row in rows if row["by"] == "all"]
+    names = [key.removesuffix("_agrees") for key in whole[0] if key.endswith("_agrees")] if whole else []
+    lines = ["what listeners say of the label: share that agrees, clips that contradict", f"{'dimension':<15}{'clips':>6}"]
+    lines[1] += "".join(f"{name:>16}" for name in names)
+    for row in whole:
+        figures = (f"{row[f'{name}_agrees']:.1%} {row[f'{name}_contradicts']:>4}" for name in names)
+        lines.append(f"{row['dimension']:<15}{row['n_clips']:>6}" + "".join(f"{figure:>16}" for figure in figures))
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from builder import audit, cues, pipeline, shortcuts
+from builder import audit, cues, dataset, pipeline, shortcuts
 from builder.__main__ import main
 from builder.acoustics import audio, filters
 from builder.dimensions import BY_NAME, MEASURES
@@ -108,6 +108,32 @@ def test_difficulty_is_what_was_planned(small: Path) -> None:
         assert 2.5 < cell["effect_low_jnd"] <= cell["effect_median_jnd"] <= cell["effect_high_jnd"] < 5.0
         assert 0.0 <= cell["margin_jnd"] < 2.5
         assert cell["salience_median"] > 1.0
+
+
+def test_listeners_say_what_the_labels_say(small: Path) -> None:
+    """On the clips of the measured pairs neither the labelling rule nor the oracle says the opposite of a label; all groups are there."""
+    report = audit.run(small, read_manifest(small), 4, map, dataset.LISTENERS)
+    whole = {row["dimension"]: row for row in report["truth"] if row["by"] == "all"}
+    assert set(whole) == {"pitch", "brightness"}
+    for row in whole.values():
+        assert row["n_clips"] == 8
+        assert (row["rule_agrees"], row["rule_contradicts"], row["oracle_contradicts"]) == (1.0, 0, 0)
+    assert {row["by"] for row in report["truth"]} == {"all", "tier", "curve", "source_kind"}
+
+
+def test_a_flipped_label_is_heard(small: Path, tmp_path: Path) -> None:
+    """Two clips of a pair that changed places say the opposite of their labels, and each is named."""
+    out = tmp_path / "ds"
+    shutil.copytree(small, out)
+    path = next((out / "data" / "pitch").glob("*.parquet"))
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    pair = [row for row in rows if row["pair_id"] == rows[0]["pair_id"]]
+    pair[0]["audio"], pair[1]["audio"] = pair[1]["audio"], pair[0]["audio"]
+    pq.write_table(table.from_pylist(rows, schema=table.schema), path)
+    failures = audit.run(out, read_manifest(out), 12, map, dataset.LISTENERS)["failures"]
+    for row in pair:
+        assert f"{row['id']} (pitch): the rule says the opposite of the label" in failures
 
 
 def test_yields_are_the_manifests(small: Path) -> None:
