@@ -76,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on.add_argument("--again", type=_count, default=0, metavar="K", help="also make K clips again from their rows; needs the sources")
+    on.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("audit", _audit, "measure what else than the label's property moves; print, and write audit/audit.json and report.html")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
@@ -255,11 +257,11 @@ def _card(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from builder import dataset, layout, pipeline, validate
+    from builder import checks, layout
 
     n_rows = sum(item["n_rows"] for item in layout.read_manifest(arguments.dataset)["shards"])
-    with pipeline.processes(arguments.workers) as each:
-        faults = validate.check(arguments.dataset, dataset.heard_again, each)
+    remaker = _remaker(arguments) if arguments.again else None
+    faults = checks.validated(arguments.dataset, arguments.workers, remaker, arguments.again)
     for fault in faults:
         print(fault)
     print(f"{arguments.dataset}: {n_rows} rows, {len(faults)} faults")
@@ -267,25 +269,31 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from builder import audit, dataset, layout, pipeline, report
+    from builder import audit, checks
 
-    manifest = layout.read_manifest(arguments.dataset)
-    with pipeline.processes(arguments.workers) as each:
-        found = audit.run(arguments.dataset, manifest, arguments.pairs, each, dataset.LISTENERS)
-    page = arguments.dataset / "audit" / "report.html"
-    report.write(arguments.dataset, manifest, found, page)
-    print(f"{audit.text(found)}\n\n{page}: figures, pictures and sounds, to open in a browser")
+    found = checks.audited(arguments.dataset, arguments.workers, arguments.pairs)
+    print(f"{audit.text(found)}\n\n{arguments.dataset / 'audit' / 'report.html'}: figures, pictures and sounds, to open in a browser")
     return 1 if found["failures"] else 0
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from builder import pipeline
+    from builder import checks, pipeline
 
     built = pipeline.build(arguments.recipe, arguments.seed, arguments.out, arguments.workers, _say)
     print(pipeline.table(built.reports))
     some_id, dimension = pipeline.any_clip(built)
     n_clips = sum(report["n_rows"] for report in built.reports)
-    print(f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {n_clips} clips. Try next:")
+    print(
+        f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {n_clips} clips. Now its audit, of every clip ...",
+        flush=True,
+    )
+    found = checks.audited(built.out, arguments.workers)
+    page = f"{built.out / 'audit' / 'report.html'}: figures, pictures and sounds"
+    if found["failures"]:
+        print(f"the audit fails in {len(found['failures'])} points; don't publish this. See {page}", file=sys.stderr)
+        print("\n".join(f"  {line}" for line in found["failures"]), file=sys.stderr)
+        return 1
+    print(f"the audit passes all of its {len(found['gates'])} gates. See {page}. Try next:")
     dataset = "" if built.out == DEFAULT_OUT else f" --dataset {built.out}"
     dataset += "" if arguments.recipe == DEFAULT_RECIPE else f" --recipe {arguments.recipe}"
     print(f'  .venv/bin/python -c \'from datasets import load_dataset; print(load_dataset("{built.out}", "{dimension}"))\'')

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from builder import cues, fingerprints, leakage, printout, shortcuts, truth
-from builder.acoustics import audio
-from builder.dimensions import DIMENSIONS, MEASURES
+from builder import cues, fingerprints, leakage, middles, printout, shortcuts, truth
+from builder.acoustics import audio, curves
+from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES
 from builder.keys import digest, rank_of, spoken_key
 from builder.layout import read_rows, split_of, write_json
 from builder.records import CONTROLS, FloatArray, Sound
 
 KEPT = [
     "id", "dimension", "direction", "tier", "curve", "pair_id", "source_kind", "source_id", "speaker_id", "text", "duration_s",
-    "effect", "effect_jnd", "salience", "leak_jnd",
+    "answer_index", "effect", "effect_jnd", "salience", "leak_jnd",
 ]  # fmt: skip
-COLUMNS = list(dict.fromkeys(["audio", "plan", *KEPT, *cues.COLUMNS]))
+COLUMNS = list(dict.fromkeys(["audio", "plan", "span", "contour_time_s", "contour_value", *KEPT, *cues.COLUMNS]))
 N_BOOTSTRAP = 2000
 MAX_LINES = 10
 """Failures of one sort that are listed one by one."""
@@ -31,6 +33,7 @@ ZERO_FACTS = {
     "pairs_of_unequal_length": "both clips of a pair are equally long",
     "samples_at_full_scale": "no sample is at full scale",
     "curve_by_direction_unequal": "rising and falling are equally many in every curve",
+    "answer_order_unequal": "in each dimension and split the first choice is right as often as the second",
 }
 """Facts that must be 0, with what that demands."""
 Clip = dict[str, Any]
@@ -52,26 +55,29 @@ def run(
     each
         `map`, or that of an executor.
     listeners
-        Who is asked what the clips of the measured pairs say, by name; the one named `rule` must never contradict a label.
+        Who is asked what every clip says, by name; the one named `rule` must never contradict a label.
 
     Returns
     -------
     dict
-        `truth`, `leaks`, `yields`, `silence`, `shortcuts`, `duplicates`, `unbalanced`, `difficulty`, `facts`, `failures` (one line each;
-        empty if it passes), JSON-able.
+        `truth`, `imposed`, `leaks`, `middles`, `yields`, `silence`, `shortcuts`, `duplicates`, `unbalanced`, `difficulty`, `facts`,
+        `gates`, `failures` (one line each; empty if it passes), JSON-able.
     """
     swept = [item["shard"] for item in manifest["shards"] if not item["shard"].startswith(f"{CONTROLS}/")]
     chosen = _sample(root, swept, n_pairs)
-    n_shards = len(swept)
-    found = list(each(_examine, [str(root)] * n_shards, swept, [chosen[name] for name in swept], [dict(listeners or {})] * n_shards))
+    examine = partial(_examine, str(root), listeners=dict(listeners or {}), sex=manifest["sources"]["sex"])
+    found = list(each(examine, swept, [chosen[name] for name in swept]))
     heard = [clip for shard in found for clip in shard["heard"]]
     clips = [clip for shard in found for clip in shard["clips"]]
     changes = [change for shard in found for change in shard["changes"]]
     report = {
         "release": manifest["release"],
+        "manifest_sha256": hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest(),
         "pairs_per_dimension": n_pairs,
         "truth": truth.table(heard),
+        "imposed": truth.imposed(manifest["imposed"]),
         "leaks": leakage.matrix(changes),
+        "middles": middles.table([(change["dimension"], change["gap_jnd"]) for change in changes]),
         "yields": _yields(manifest),
         "silence": _silence(clips),
         "shortcuts": _shortcuts(clips, changes, each),
@@ -109,17 +115,24 @@ def _sample(root: Path, shards: Sequence[str], n_pairs: int) -> dict[str, list[s
 # -- one shard --------------------------------------------------------------------------------------------------------
 
 
-def _examine(root: str, shard_name: str, chosen: Sequence[str], listeners: Mapping[str, truth.Listener]) -> dict[str, list[dict[str, Any]]]:
-    """Figures of every clip of a shard; for the chosen pairs what the sweep moved in every dimension, and what listeners say."""
-    clips, sounds, heard = [], {}, []
+def _examine(
+    root: str, shard_name: str, chosen: Sequence[str], listeners: Mapping[str, truth.Listener], sex: Mapping[str, str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Figures of every clip of a shard and what listeners say of it; for the chosen pairs what the sweep moved in every dimension."""
+    clips, heard = [], []
+    sounds: dict[tuple[str, int], tuple[dict[str, Any], Sound]] = {}
     wanted = set(chosen)
     for row in read_rows(Path(root), shard_name, COLUMNS):
         sound = audio.from_flac(row["audio"]["bytes"])
         clips.append({"shard": shard_name, "split": split_of(shard_name), **_clip_figures(row, sound)})
+        heard.append(truth.of_clip(row, sound, listeners, sex))
         if row["pair_id"] in wanted:
             sounds[row["pair_id"], row["direction"]] = (row, sound)
-            heard.append(truth.of_clip(row, sound, listeners))
-    changes = [{"pair_id": pair_id, **leakage.of_pair(*sounds[pair_id, 0], sounds[pair_id, 1][1])} for pair_id in chosen]
+    changes = []
+    for pair_id in chosen:
+        (up, risen), (down, fallen) = sounds[pair_id, 0], sounds[pair_id, 1]
+        gap_jnd = middles.gap_jnd((up, down), (risen, fallen))
+        changes.append({"pair_id": pair_id, "gap_jnd": gap_jnd, **leakage.of_pair(up, risen, fallen)})
     return {"clips": clips, "changes": changes, "heard": heard}
 
 
@@ -130,6 +143,7 @@ def _clip_figures(row: Mapping[str, Any], sound: Sound) -> Clip:
     return {
         **{key: row[key] for key in KEPT},
         "planned_jnd": planned["planned_contrast"] / planned["jnd"],
+        "residual_jnd": _residual(row) / planned["jnd"],
         "said": sorted(spoken - {None}),
         "n_samples": len(sound.samples),
         "lead_minus_tail_s": start_s - (sound.duration_s - end_s),
@@ -138,6 +152,16 @@ def _clip_figures(row: Mapping[str, Any], sound: Sound) -> Clip:
         "cues": cues.of_clip(row, sound),
         "fingerprint": fingerprints.of(sound),
     }
+
+
+def _residual(row: Mapping[str, Any]) -> float:
+    """Standard deviation of the published contour about the plan as its meter sees it, in the dimension's unit."""
+    start_s, end_s = row["active_start_s"], row["active_end_s"]
+    time_s = np.array(row["contour_time_s"], dtype=np.float64)
+    value = np.array([np.nan if item is None else item for item in row["contour_value"]], dtype=np.float64)
+    seen = curves.planned_as_seen(row["curve"], row["span"], time_s, start_s, end_s, BY_NAME[row["dimension"]].window_s)
+    inside = np.isfinite(value) & (time_s >= start_s) & (time_s <= end_s)
+    return float(np.std((value - seen)[inside])) if inside.any() else float("nan")
 
 
 # -- the whole --------------------------------------------------------------------------------------------------------
@@ -288,7 +312,8 @@ def _unbalanced(clips: Sequence[Clip]) -> list[dict[str, Any]]:
 def _difficulty(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What was planned and what was reached, in J, for every dimension x tier x curve x kind; the plainest figure of how hard it is.
 
-    `margin_jnd` is what the weakest clip has above the least that the label rule asks.
+    `asked_jnd` is the least that the label rule asks, `margin_jnd` what the weakest clip has above it; `residual_jnd` is the median
+    standard deviation of a clip's contour about the plan: the movement from which the change stands out.
     """
     margins = {item["dimension"]: item["margins"] for item in manifest["recipe"]["dimensions"]}
     keys = ("dimension", "tier", "curve", "source_kind")
@@ -307,7 +332,9 @@ def _difficulty(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> list[dict
                 "effect_low_jnd": round(float(low), 4),
                 "effect_median_jnd": round(float(median), 4),
                 "effect_high_jnd": round(float(high), 4),
+                "residual_jnd": round(float(np.median([clip["residual_jnd"] for clip in mine])), 4),
                 "salience_median": round(float(np.median(salience)), 4) if salience else None,
+                "asked_jnd": round(asked, 4),
                 "margin_jnd": round(float(effect.min()) - asked, 4),
             }
         )
@@ -317,7 +344,8 @@ def _difficulty(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> list[dict
 def _facts(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Figures against which other ways of making such clips can be held."""
     swept = [cell for cell in manifest["cells"] if cell["curve"] != "flat"]
-    curves: Counter[tuple[str, str, int]] = Counter((clip["dimension"], clip["curve"], clip["direction"]) for clip in clips)
+    shapes: Counter[tuple[str, str, int]] = Counter((clip["dimension"], clip["curve"], clip["direction"]) for clip in clips)
+    orders: Counter[tuple[str, str, int]] = Counter((clip["dimension"], clip["split"], clip["answer_index"]) for clip in clips)
     loudness = [abs(clip["leak_jnd"]["loudness"]) for clip in clips if clip["leak_jnd"]["loudness"] is not None]
     lengths = [{clip["n_samples"] for clip in mine} for mine in _grouped(clips, "pair_id").values()]
     return {
@@ -330,7 +358,8 @@ def _facts(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> dict[str, Any]
         "samples_at_full_scale": sum(clip["at_full_scale"] for clip in clips),
         "largest_peak_dbfs": round(max(clip["peak_dbfs"] for clip in clips), 3),
         "loudness_leak_max_jnd": round(max(loudness), 4) if loudness else None,
-        "curve_by_direction_unequal": sum(count != curves[key[0], key[1], 1 - key[2]] for key, count in curves.items()),
+        "curve_by_direction_unequal": sum(count != shapes[key[0], key[1], 1 - key[2]] for key, count in shapes.items()),
+        "answer_order_unequal": sum(count != orders[key[0], key[1], 1 - key[2]] for key, count in orders.items()),
     }
 
 
@@ -341,6 +370,7 @@ def _gates(report: Mapping[str, Any]) -> dict[str, list[str]]:
     """What must hold, each with one line for every place where it doesn't."""
     return {
         "nothing moves but what is swept or linked": leakage.failures(report["leaks"]),
+        "both clips of a pair lie about the same middle": middles.failures(report["middles"]),
         "silence at the ends tells no direction": list(_silence_failures(report["silence"])),
         "no cue tells the direction": shortcuts.failures(report["shortcuts"]),
         "no sound and no text is in two splits": list(_duplicate_failures(report["duplicates"])),

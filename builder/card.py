@@ -19,6 +19,7 @@ import yaml
 from builder.dimensions import BY_NAME
 from builder.layout import features, read_rows, split_of, write_text
 from builder.records import CONTROLS
+from builder.truth import imposed
 
 TEMPLATE = Path(__file__).parent.parent / "data_cards" / "card.md.j2"
 ALL = "all"
@@ -69,6 +70,7 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "languages": sorted({row["language"] for row in rows if row["language"]}),
         "licences": sorted({row["licence"] for row in rows}),
         "attributions": sorted({row["attribution"] for row in rows}),
+        "imposed": [row for row in imposed(manifest["imposed"]) if row["n_clips"]],
         "witness_undecided": sum(row["witness"] == "undecided" for row in rows),
         "splits": splits,
     }

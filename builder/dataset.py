@@ -18,6 +18,7 @@ from builder.layout import read_manifest, read_rows
 from builder.recipe import SPEECH_KINDS
 from builder.records import Margins, PairPlan, Sound, Source
 from builder.rows import from_json
+from builder.truth import Answer
 
 
 def row(root: Path, row_id: str) -> dict[str, Any]:
@@ -83,20 +84,21 @@ def heard_again(sound: Sound, values: Mapping[str, Any]) -> dict[str, float]:
     return {"effect": label.hear(measure.measure(sound, dimension), start_s, end_s).contrast}
 
 
-def rule_hears(sound: Sound, values: Mapping[str, Any]) -> float:
-    """What the labelling rule says of a clip's samples alone: 1, -1 or 0; of a label from parts, what its witness hears."""
-    heard = heard_again(sound, values)
-    if "effect" not in heard:
-        return heard["witness_effect"]
-    figures = label.hear(measure.measure(sound, BY_NAME[values["dimension"]]), values["active_start_s"], values["active_end_s"])
-    return float(label.direction_of(figures, json.loads(values["plan"])["pair"]["jnd"], Margins()))
+def rule_hears(sound: Sound, values: Mapping[str, Any]) -> Answer:
+    """What the labelling rule says of a clip's samples alone; of a label from parts, what its witness hears."""
+    dimension = BY_NAME[values["dimension"]]
+    if dimension.basis == "parts":
+        return Answer(heard_again(sound, values)["witness_effect"])
+    figures = label.hear(measure.measure(sound, dimension), values["active_start_s"], values["active_end_s"])
+    jnd = json.loads(values["plan"])["pair"]["jnd"]
+    return Answer(float(label.direction_of(figures, jnd, Margins())), figures.contrast / jnd, figures.rank_correlation)
 
 
-def oracle_hears(sound: Sound, values: Mapping[str, Any]) -> float:
+def oracle_hears(sound: Sound, values: Mapping[str, Any]) -> Answer:
     """What measures that made no label hear: the change from `evaluation/oracle.py`."""
     from evaluation.oracle import heard_change
 
-    return heard_change(values["dimension"], sound.samples, sound.sample_rate_hz)
+    return Answer(heard_change(values["dimension"], sound.samples, sound.sample_rate_hz))
 
 
 LISTENERS = {"rule": rule_hears, "oracle": oracle_hears}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from builder import label, measure, plan, render, sources
+from builder import imposed, label, measure, plan, render, sources
 from builder.acoustics import statistics, voice
 from builder.corpora import Corpus
 from builder.dimensions import BY_NAME, MEASURES, Dimension
@@ -168,6 +168,7 @@ class Filler:
         self.reports = {cell: CellReport(count) for cell, count in shard.wanted}
         self.examples: dict[str, list[dict[str, Any]]] = {}
         self.rows: list[dict[str, Any]] = []
+        self.imposed: list[dict[str, Any]] = []
         self._sources: dict[str, Source | Refused] = {}
         self._seen: set[str] = set()
 
@@ -190,6 +191,7 @@ class Filler:
                 break
             report.tried += 1
             try:
+                self._impose(pair, report.tried)
                 clips = self._judged(pair)
                 rows = [row_of(pair, clip, increase_first=self._increase_first(cell)) for clip in clips]
                 if {row["audio_sha256"] for row in rows} & self._seen:
@@ -211,6 +213,12 @@ class Filler:
                 f"cell {cell} has {report.published} of {count} after {report.tried} candidates ({reasons}); "
                 "use a larger corpus, ask for fewer pairs_per_cell, leave the tier out for this kind, or take another seed"
             )
+
+    def _impose(self, pair: PairPlan, number: int) -> None:
+        """Ask of a cell's first candidates what an imposed label would have been worth; the first shard of a split is enough."""
+        asked = self.shard.index == 0 and pair.source.kind == imposed.KIND and not pair.cell.is_control
+        if asked and number <= imposed.PER_CELL:
+            self.imposed.append(imposed.outcome(pair, self._source(pair), self.shard.margins))
 
     def _increase_first(self, cell: Cell) -> bool:
         """Order of the choices of a cell's next pair: takes turns within each kind and curve, which begin like a chequerboard."""
@@ -251,5 +259,6 @@ class Filler:
                 {**asdict(cell), **asdict(report), "rejected": dict(sorted(report.rejected.items()))}
                 for cell, report in self.reports.items()
             ],
+            "imposed": self.imposed,
             "rejected_examples": {reason: self.examples[reason] for reason in sorted(self.examples)},
         }

@@ -4,7 +4,7 @@
               data/<dimension>/<split>-00000-of-00001.parquet
               data/controls/<dimension>-<split>-00000-of-00001.parquet
               reports/<dimension>/<split>-00000-of-00001.json
-              audit/audit.json  audit/report.html       once it was audited
+              audit/audit.json  audit/report.html  audit/*.png      once it was audited
 
 Files are written under a temporary name, synced, and renamed.
 """

@@ -2,11 +2,9 @@
 
     recipe -> sources -> plan -> (render -> measure -> label -> shard) per shard -> card -> validate -> audit
 
-The audit is run on a finished dataset, by its own command.
-
 A build goes to `<out>.partial` and takes the place of `<out>` only when it's whole and valid, so what is under `<out>` is
-never half-written. A shard that's already there (in either place) is kept if its report carries the digest of the plan and
-the Parquet file has the checksum that the report says.
+never half-written; there it's audited. A shard that's already there (in either place) is kept if its report carries the
+digest of the plan and the Parquet file has the checksum that the report says.
 """
 
 from __future__ import annotations
@@ -16,12 +14,9 @@ import hashlib
 import importlib.metadata
 import json
 import multiprocessing
-import os
 import shutil
 import signal
 import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -34,13 +29,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import builder
-from builder import card, dataset, plan, recipe, shard, sources, validate
+from builder import card, checks, dataset, plan, recipe, shard, sources
 from builder.errors import DatasetInvalid, VocalgradError, WorkerDied
 from builder.fill import Context, Filler
 from builder.layout import parquet_path, report_path, write_json
 from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
+from builder.workers import start_quietly, stop
 
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit")
 
@@ -74,21 +70,9 @@ def factory_digest() -> str:
 _worker: dict[str, Any] = {}
 
 
-def _start_quietly() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends the workers
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-
-
 def _start_worker(context: Context, root: Path, factory: str, ticks: Any) -> None:
-    _start_quietly()
+    start_quietly()
     _worker.update(context=context, root=root, factory=factory, ticks=ticks)
-
-
-def _end_with_parent(parent: int) -> None:
-    """A worker whose parent was killed ends too: it would write beside the next build."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 def _make_shard(planned: ShardPlan) -> dict[str, Any]:
@@ -203,8 +187,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
         _finish(planned, gathered, reports, partial)
         say("validate every clip is decoded and measured again")
-        with processes(n_workers) as each:
-            faults = validate.check(partial, dataset.heard_again, each)
+        faults = checks.validated(partial, n_workers, dataset.Remaker(path))
         if faults:
             raise DatasetInvalid(f"{partial} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
         _swap(partial, out)
@@ -291,37 +274,7 @@ def _run(
         ) from error
     finally:
         progress.close()
-        _stop(pool)
-
-
-@contextmanager
-def processes(n_workers: int) -> Iterator[Callable[..., Any]]:
-    """A `map` over worker processes, results in order; the plain one for one worker.
-
-    Raises
-    ------
-    WorkerDied
-        A worker ended without an answer.
-    """
-    if n_workers == 1:
-        yield map
-        return
-    builder.pin_threads()
-    pool = ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), _start_quietly)
-    try:
-        yield pool.map
-    except BrokenProcessPool as error:
-        raise WorkerDied("a worker process ended without an answer (killed, or out of memory): run the same command again") from error
-    finally:
-        _stop(pool)
-
-
-def _stop(pool: ProcessPoolExecutor) -> None:
-    """End the workers now: what they haven't finished is made again at the next run."""
-    processes = list((pool._processes or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for process in processes:
-        process.terminate()
+        stop(pool)
 
 
 def _finish(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]], partial: Path) -> None:
@@ -348,8 +301,13 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
         "versions": versions(),
         "shards": [{key: report[key] for key in ("shard", "plan_digest", "parquet_sha256", "n_rows")} for report in reports],
         "cells": [cell for report in reports for cell in report["cells"]],
+        "imposed": [outcome for report in reports for outcome in report["imposed"]],
         "unreachable": [dict(zip(("dimension", "kind", "tier"), item, strict=True)) for item in planned.unreachable],
-        "sources": {**refused, "speakers": {speaker: planned.split_of[speaker] for speaker in sorted(planned.split_of)}},
+        "sources": {
+            **refused,
+            "speakers": {speaker: planned.split_of[speaker] for speaker in sorted(planned.split_of)},
+            "sex": {speaker: gathered.sex[speaker] for speaker in sorted(planned.split_of) if gathered.sex.get(speaker)},
+        },
     }
 
 

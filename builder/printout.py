@@ -18,7 +18,9 @@ def text(report: Mapping[str, Any]) -> str:
     parts = [
         _yields(report["yields"]),
         _truth(report["truth"]),
+        _imposed(report["imposed"]),
         _leaks(report["leaks"]),
+        _middles(report["middles"]),
         _silence(report["silence"]),
         _shortcuts(report["shortcuts"]),
         _duplicates(report["duplicates"]),
@@ -39,15 +41,33 @@ def _yields(rows: Sequence[Row]) -> str:
 
 
 def _truth(rows: Sequence[Row]) -> str:
-    """Per dimension, the share of clips of which each listener says the label, and how many of which the opposite."""
+    """Per dimension, the share of clips of which each listener says the label, how many of which the opposite, and the weakest clip."""
     whole = [row for row in rows if row["by"] == "all"]
     names = [key.removesuffix("_agrees") for key in whole[0] if key.endswith("_agrees")] if whole else []
     lines = ["what listeners say of the label: share that agrees, clips that contradict", f"{'dimension':<15}{'clips':>6}"]
-    lines[1] += "".join(f"{name:>16}" for name in names)
+    lines[1] += "".join(f"{name:>16}" for name in names) + "   least J and rank by the rule"
     for row in whole:
         figures = (f"{row[f'{name}_agrees']:.1%} {row[f'{name}_contradicts']:>4}" for name in names)
-        lines.append(f"{row['dimension']:<15}{row['n_clips']:>6}" + "".join(f"{figure:>16}" for figure in figures))
+        least = [row.get("rule_least_jnd"), row.get("rule_least_rank")]
+        weakest = "from parts" if None in least else " ".join(f"{value:>6.2f}" for value in least)
+        lines.append(f"{row['dimension']:<15}{row['n_clips']:>6}" + "".join(f"{figure:>16}" for figure in figures) + f"   {weakest}")
     return "\n".join(lines)
+
+
+def _imposed(rows: Sequence[Row]) -> str:
+    lines = [
+        "had labels only been imposed on raw speech: share of clips whose slope goes the other way (95 % interval over sources),",
+        "and of which the labelling rule hears the opposite, or nothing",
+        f"{'dimension':<15}{'tier':<9}{'clips':>6}{'sources':>9}  {'slope opposite':<22}{'rule opposite':>14}{'nothing':>9}",
+    ]
+    for row in rows:
+        if row["n_clips"]:
+            slope = f"{row['slope_opposite']:.1%} ({row['slope_opposite_low']:.1%} to {row['slope_opposite_high']:.1%})"
+            lines.append(
+                f"{row['dimension']:<15}{row['tier']:<9}{row['n_clips']:>6}{row['n_sources']:>9}  {slope:<22}"
+                f"{row['rule_opposite']:>14.1%}{row['rule_silent']:>9.1%}"
+            )
+    return "\n".join(lines) if rows else "no running speech: nothing to say of imposed labels"
 
 
 def _leaks(leaks: Sequence[Row]) -> str:
@@ -68,6 +88,11 @@ def _leak(leak: Row) -> str:
         return "-"
     figure = f"{leak['median_jnd']:.1f} {leak['p95_jnd']:.1f}"
     return f"[{figure}]" if leak["swept"] == MEASURES[leak["measured"]][0].name else f"({figure})" if leak["linked"] else figure
+
+
+def _middles(rows: Sequence[Row]) -> str:
+    figures = (f"{row['dimension']} {row['p95_jnd']:.2f}" for row in rows if row["n_pairs"])
+    return "how far the two clips of a pair lie off their common middle, 95th percentile in J: " + ", ".join(figures)
 
 
 def _silence(rows: Sequence[Row]) -> str:

@@ -5,6 +5,8 @@ After a sweep nothing touches the samples but what restores a held dimension, an
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from builder.acoustics import audio
@@ -62,6 +64,18 @@ def clip(pair: PairPlan, source: Source, sign: int) -> Sound:
     if sign == 0:
         return flat
     return _rendered(BY_NAME[pair.dimension], source, planned(pair, source, sign), flat)
+
+
+def imposed(pair: PairPlan, source: Source, sign: int) -> Sound:
+    """The sweep put on a source as it is, with its own trend and movement, and nothing restored: no clip that is published.
+
+    Raises
+    ------
+    Refused
+        As `clip`.
+    """
+    asked = replace(planned(pair, source, sign), movement=1.0, imposed=True)
+    return _rendered(BY_NAME[pair.dimension], source, asked)
 
 
 def _rendered(dimension: Dimension, source: Source, contour: Planned, flat: Sound | None = None) -> Sound:

@@ -35,7 +35,19 @@ N_REJECTED = 3
 """Rejected examples of a dimension under one reason."""
 SHADES_JND = (0.25, 0.5, 0.8, 1.0, 2.0, 4.0)
 """Where the heat map's colour changes."""
-KNOWN = ("release", "pairs_per_dimension", "leaks", "yields", "silence", "facts", "difficulty", "gates", "failures")
+KNOWN = (
+    "release",
+    "manifest_sha256",
+    "pairs_per_dimension",
+    "imposed",
+    "leaks",
+    "yields",
+    "silence",
+    "facts",
+    "difficulty",
+    "gates",
+    "failures",
+)
 """Sections of the audit with a form of their own here; every other one is shown as a table."""
 COLUMNS = [
     "id", "audio", "question", "answer", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "speaker_id", "duration_s",
@@ -77,6 +89,7 @@ def write(root: Path, manifest: Mapping[str, Any], report: Mapping[str, Any], ta
         chart_box=CHART_BOX,
         panels=_panels(root, manifest, report),
         silence=report.get("silence") or [],
+        imposed=report.get("imposed") or [],
         further=[(key, _table(report[key])) for key in report if key not in KNOWN],
     )
     write_text(page, target)
@@ -333,7 +346,7 @@ def _charts(achieved: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     groups = sorted({(row["planned_jnd"], row["tier"]) for row in achieved})
     tiers = list(dict.fromkeys(tier for _, tier in groups))
     shapes = [curve for curve in curves.CURVES if any(row["curve"] == curve for row in achieved)]
-    highest = max(max(row["planned_jnd"], row["effect_high_jnd"]) for row in achieved)
+    highest = max(max(row["planned_jnd"], row["effect_high_jnd"], row["residual_jnd"]) for row in achieved)
     lowest = min(0.0, min(row["effect_low_jnd"] for row in achieved))
     left, top, right, bottom = CHART_BOX
     up = Axis(lowest, highest * 1.05, bottom, top)
@@ -348,10 +361,13 @@ def _charts(achieved: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "low": round(up.at(row["effect_low_jnd"]), 1),
                 "median": round(up.at(row["effect_median_jnd"]), 1),
                 "high": round(up.at(row["effect_high_jnd"]), 1),
+                "asked": round(up.at(row["asked_jnd"]), 1),
+                "least": round(up.at(row["asked_jnd"] + row["margin_jnd"]), 1),
+                "residual": round(up.at(row["residual_jnd"]), 1),
             }
             for row in achieved
             if row["source_kind"] == kind
         ]
         labels = [(round(left + step * (number + 0.5), 1), tier) for number, tier in enumerate(tiers)]
-        found.append({"kind": kind, "marks": marks, "tiers": labels, "up": up.ticks(5)})
+        found.append({"kind": kind, "marks": marks, "zero": round(up.at(0.0), 1), "tiers": labels, "up": up.ticks(5)})
     return found

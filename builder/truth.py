@@ -1,27 +1,78 @@
-"""Are the labels true? What several listeners say of published clips, from the samples alone, beside the label.
+"""Are the labels true? What several listeners say of every published clip, from the samples alone, beside the label.
 
-A listener takes a sound and its row and returns a signed change: above 0 it hears a rise, below 0 a fall, at 0 or `nan` nothing.
+And what imposed labels would have been worth: see `imposed`.
+
+References
+----------
+Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference. JASA 22, 209-212 (interval of a share).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from builder.records import Sound
-
-Listener = Callable[[Sound, Mapping[str, Any]], float]
-GROUPS = ("tier", "curve", "source_kind")
+from builder.recipe import SPEECH_KINDS
+from builder.records import FloatArray, Sound
 
 
-def of_clip(row: Mapping[str, Any], sound: Sound, listeners: Mapping[str, Listener]) -> dict[str, Any]:
-    """What each listener says of one labelled clip: 1 the label, -1 its opposite, 0 nothing."""
+@dataclass(frozen=True)
+class Answer:
+    """What a listener says of one clip.
+
+    Parameters
+    ----------
+    change
+        Above 0 it hears a rise, below 0 a fall, at 0 or `nan` nothing.
+    size_jnd, rank
+        Signed size of the change in J, and its rank correlation with time; `nan` of a listener that has no such figures.
+    """
+
+    change: float
+    size_jnd: float = float("nan")
+    rank: float = float("nan")
+
+
+Listener = Callable[[Sound, Mapping[str, Any]], Answer]
+"""(sound, row) -> answer."""
+GROUPS = ("tier", "curve", "source_kind", "speaker_sex")
+IMPOSED = {"slope_opposite": ("slope", -1), "rule_opposite": ("rule", -1), "rule_silent": ("rule", 0)}
+"""In what ways an imposed label isn't true: the measured slope goes the other way, however little; the labelling rule hears the opposite,
+by its margins; it hears nothing."""
+
+
+def of_clip(row: Mapping[str, Any], sound: Sound, listeners: Mapping[str, Listener], sex: Mapping[str, str]) -> dict[str, Any]:
+    """What each listener says of one labelled clip.
+
+    Parameters
+    ----------
+    row, sound
+        The published row and its decoded audio.
+    listeners
+        By name.
+    sex
+        Of speakers, where it's known.
+
+    Returns
+    -------
+    dict
+        `says`: 1 the label, -1 its opposite, 0 nothing; `size_jnd` and `rank`, positive in the label's direction; and what the clip is.
+    """
     sign = 1.0 if row["direction"] == 0 else -1.0
-    kept = {key: row[key] for key in ("id", "dimension", *GROUPS)}
-    return {**kept, "says": {name: _sign(listener(sound, row) * sign) for name, listener in listeners.items()}}
+    kept = {key: row[key] for key in ("id", "dimension", "tier", "curve", "source_kind")}
+    answers = {name: listener(sound, row) for name, listener in listeners.items()}
+    return {
+        **kept,
+        "speaker_sex": sex.get(row["speaker_id"], "unknown") if row["source_kind"] in SPEECH_KINDS else "nobody real",
+        "says": {name: _sign(answer.change * sign) for name, answer in answers.items()},
+        "size_jnd": {name: answer.size_jnd * sign for name, answer in answers.items()},
+        "rank": {name: answer.rank * sign for name, answer in answers.items()},
+    }
 
 
 def _sign(change: float) -> int:
@@ -29,26 +80,36 @@ def _sign(change: float) -> int:
 
 
 def table(heard: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Shares per dimension, as a whole and by tier, curve and kind of source.
+    """Shares per dimension, as a whole and by tier, curve, kind of source and the speaker's sex.
 
     Returns
     -------
     list
-        `dimension`, `by`, `group`, `n_clips`, and for each listener `<name>_agrees` (share) and `<name>_contradicts` (count).
+        `dimension`, `by`, `group`, `n_clips`, and for each listener `<name>_agrees` (share), `<name>_contradicts` (count),
+        `<name>_least_jnd` (the smallest size in the label's direction) and `<name>_least_rank`; None where it has no such figure.
     """
-    groups: dict[tuple[str, str, str], list[Mapping[str, int]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for clip in heard:
         for by, group in (("all", "all"), *((key, clip[key]) for key in GROUPS)):
-            groups[clip["dimension"], by, group].append(clip["says"])
+            groups[clip["dimension"], by, group].append(clip)
     return [
         {
             **dict(zip(("dimension", "by", "group"), key, strict=True)),
-            "n_clips": len(says),
-            **{f"{name}_agrees": round(float(np.mean([one[name] == 1 for one in says])), 4) for name in says[0]},
-            **{f"{name}_contradicts": sum(one[name] == -1 for one in says) for name in says[0]},
+            "n_clips": len(mine),
+            **{f"{name}_agrees": round(float(np.mean([clip["says"][name] == 1 for clip in mine])), 4) for name in mine[0]["says"]},
+            **{f"{name}_contradicts": sum(clip["says"][name] == -1 for clip in mine) for name in mine[0]["says"]},
+            **{f"{name}_least_{what}": _least(clip[key][name] for clip in mine) for key, what in _FIGURES for name in mine[0]["says"]},
         }
-        for key, says in groups.items()
+        for key, mine in groups.items()
     ]
+
+
+_FIGURES = (("size_jnd", "jnd"), ("rank", "rank"))
+
+
+def _least(values: Iterable[float]) -> float | None:
+    known = [value for value in values if np.isfinite(value)]
+    return round(min(known), 4) if known else None
 
 
 def failures(heard: Sequence[Mapping[str, Any]], name: str) -> list[str]:
@@ -56,3 +117,43 @@ def failures(heard: Sequence[Mapping[str, Any]], name: str) -> list[str]:
     return [
         f"{clip['id']} ({clip['dimension']}): the {name} says the opposite of the label" for clip in heard if clip["says"].get(name) == -1
     ]
+
+
+def imposed(outcomes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """How often a label that is only imposed would have been wrong on raw recordings, by dimension and tier.
+
+    Parameters
+    ----------
+    outcomes
+        The manifest's: of each source `dimension`, `tier`, `source_id` and `clips`, with what the rule and the slope say.
+
+    Returns
+    -------
+    list
+        `dimension`, `tier`, `n_clips`, `n_sources`, `refused` (clips that can't be made so), and for each way of being wrong in `IMPOSED`
+        its share with a 95 % interval over sources, `<way>`, `<way>_low`, `<way>_high`; None without clips.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[outcome["dimension"], outcome["tier"]].append(outcome)
+    found = []
+    for (dimension, tier), mine in groups.items():
+        told = [(outcome["source_id"], clip) for outcome in mine for clip in outcome["clips"] if "refused" not in clip]
+        n_sources = len({source for source, _ in told})
+        shares = {
+            way: _share(np.array([clip[by] == said for _, clip in told], np.float64), n_sources) for way, (by, said) in IMPOSED.items()
+        }
+        refused = sum("refused" in clip for outcome in mine for clip in outcome["clips"])
+        head = {"dimension": dimension, "tier": tier, "n_clips": len(told), "n_sources": n_sources, "refused": refused}
+        found.append({**head, **{f"{way}{end}": share[i] for way, share in shares.items() for i, end in enumerate(("", "_low", "_high"))}})
+    return found
+
+
+def _share(wrong: FloatArray, n_sources: int) -> tuple[float | None, float | None, float | None]:
+    """A share with Wilson's 95 % interval for as many trials as there are sources: the two clips of one tell less than two would."""
+    if not wrong.size:
+        return None, None, None
+    share, z = float(wrong.mean()), float(stats.norm.isf(0.025))
+    centre = (share + z**2 / (2.0 * n_sources)) / (1.0 + z**2 / n_sources)
+    half = z * np.sqrt(share * (1.0 - share) / n_sources + z**2 / (4.0 * n_sources**2)) / (1.0 + z**2 / n_sources)
+    return round(share, 4), round(max(centre - half, 0.0), 4), round(min(centre + half, 1.0), 4)

@@ -1,4 +1,7 @@
-"""Are the bytes right? Rereads a dataset as a stranger would: nothing but the folder is used."""
+"""Are the bytes right? Rereads a dataset as a stranger would: nothing but the folder is used.
+
+Only where the sources lie, some clips are also made again from their rows, and must come out with the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,24 @@ import soundfile
 from builder.acoustics import audio
 from builder.dimensions import BY_NAME
 from builder.errors import VocalgradError
-from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, read_manifest, split_of
+from builder.folder import card_faults, file_faults, local_faults, local_in, parquet_faults
+from builder.keys import rank_of
+from builder.layout import features, read_manifest, read_rows, split_of
 from builder.records import Sound
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
-    "speaker_id", "text", "duration_s", "active_start_s", "active_end_s", "span", "effect", "witness_effect", "audio_sha256",
+    "speaker_id", "text", "duration_s", "active_start_s", "active_end_s", "span", "effect", "witness_effect", "audio_sha256", "plan",
+    "attribution",
 ]  # fmt: skip
+TEXTS = ("plan", "attribution", "source_id", "speaker_id")
 LABEL_WORDS = re.compile(r"(?<![a-z])(up|down|increas|decreas|ris(e|ing)|fall)", re.IGNORECASE)
-LOCAL_PATH = re.compile(rb"(?<![\w.~/-])(/home/|/root/|/tmp/|/Users/|[A-Za-z]:\\\\)")
-GROUP_SLACK = 1.2
 EFFECT_TOLERANCE = 0.001
 """In the dimension's unit: what rounding may do on another machine."""
 
 Map = Callable[..., Iterable[Any]]
 HeardAgain = Callable[[Sound, Mapping[str, Any]], Mapping[str, float]]
+MadeAgain = Callable[[Mapping[str, Any]], bytes]
 
 
 def check(root: Path, heard_again: HeardAgain, each: Map = map) -> list[str]:
@@ -50,12 +56,8 @@ def check(root: Path, heard_again: HeardAgain, each: Map = map) -> list[str]:
         manifest = read_manifest(root)
     except VocalgradError as error:
         return [str(error)]
-    faults: list[str] = []
+    faults = list(file_faults(root, manifest))
     rows: list[dict[str, Any]] = []
-    listed = {f"data/{item['shard']}.parquet" for item in manifest["shards"]}
-    present = {path.relative_to(root).as_posix() for path in root.glob("data/**/*") if path.is_file()}
-    faults += [f"{name}: listed in the manifest and not there" for name in sorted(listed - present)]
-    faults += [f"{name}: there and not listed in the manifest" for name in sorted(present - listed)]
     there = [item for item in manifest["shards"] if (root / "data" / f"{item['shard']}.parquet").is_file()]
     one = partial(_shard, root, sample_rate_hz=manifest["recipe"]["sample_rate_hz"], heard_again=heard_again)
     for shard_faults, shard_rows in each(one, there):
@@ -67,7 +69,42 @@ def check(root: Path, heard_again: HeardAgain, each: Map = map) -> list[str]:
     faults += list(_balance_faults(rows, manifest))
     faults += list(_order_faults([row for row in rows if row["curve"] != "flat"], manifest))
     faults += list(_split_faults(rows))
-    faults += list(_path_faults(root))
+    faults += list(card_faults(root, manifest))
+    faults += list(local_faults(root))
+    return faults
+
+
+def made_again_faults(root: Path, made_again: MadeAgain, n_clips: int) -> list[str]:
+    """Clips that come out with other bytes when they're made again from their rows.
+
+    Parameters
+    ----------
+    root
+        A dataset whose `check` finds no fault.
+    made_again
+        Row -> FLAC bytes. May raise `VocalgradError`.
+    n_clips
+        How many are tried: dimensions and kinds of source take turns, controls too, in an order that identifiers decide.
+    """
+    queues: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for item in read_manifest(root)["shards"]:
+        for row in read_rows(root, item["shard"], ["id", "dimension", "source_kind"]):
+            queues[row["source_kind"], row["dimension"]].append((row["id"], item["shard"]))
+    order = sorted(queues, key=lambda key: rank_of("made again", *key))
+    first = [sorted(queues[key], key=lambda found: rank_of("made again", found[0])) for key in order]
+    turns = [queue[turn] for turn in range(max(map(len, first), default=0)) for queue in first if turn < len(queue)]
+    faults = []
+    for row_id, shard_name in turns[:n_clips]:
+        row = next(row for row in read_rows(root, shard_name) if row["id"] == row_id)
+        try:
+            same = made_again(row) == row["audio"]["bytes"]
+        except VocalgradError as error:
+            faults.append(f"{row_id}: can't be made again: {error}")
+            continue
+        if not same:
+            faults.append(
+                f"{row_id}: made again from its row, its bytes differ; compare `versions` in manifest.json with what is installed"
+            )
     return faults
 
 
@@ -91,14 +128,14 @@ def _shard_faults(
         if not found.remove_metadata().equals(expected.remove_metadata()):
             yield f"{name}: columns differ: {sorted(set(found.names) ^ set(expected.names)) or 'types or order'}"
             return
-        for number in range(file.metadata.num_row_groups):
-            group = file.metadata.row_group(number)
-            if group.num_rows > MAX_GROUP_ROWS or group.total_byte_size > MAX_GROUP_BYTES * GROUP_SLACK:
-                yield f"{name}: row group {number} has {group.num_rows} rows and {group.total_byte_size} bytes"
+        yield from parquet_faults(file, name)
         split = split_of(name)
         for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
             for row in batch.to_pylist():
                 yield from _audio_faults(row, sample_rate_hz, heard_again)
+                told = local_in(" ".join(str(row[key]) for key in TEXTS).encode())
+                if told:
+                    yield f"{row['id']}: holds {told}"
                 rows.append({**{key: row[key] for key in SMALL}, "split": split})
     except (OSError, ValueError) as error:
         yield f"{name}: can't be read: {error}"
@@ -219,11 +256,3 @@ def _split_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
         for value, splits in where.items():
             if len(splits) > 1:
                 yield f"{key} {value!r} is in {' and '.join(sorted(splits))}"
-
-
-def _path_faults(root: Path) -> Iterator[str]:
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and path.suffix in (".md", ".json"):
-            found = LOCAL_PATH.search(path.read_bytes())
-            if found:
-                yield f"{path.relative_to(root)}: holds a local path ({found.group().decode()}...)"

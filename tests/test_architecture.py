@@ -19,9 +19,9 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit"}
 FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
-    "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth",
+    "cues", "fingerprints", "folder", "leakage", "middles", "printout", "shortcuts", "truth", "workers",
 }  # fmt: skip
-COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
+COMPOSERS = {"charts", "checks", "fill", "imposed", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
 
 
 def imported(path: Path) -> set[str]:

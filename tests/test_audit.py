@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
-from builder import audit, cues, dataset, pipeline, shortcuts
+from builder import audit, cues, dataset, pipeline, shortcuts, truth
 from builder.__main__ import main
 from builder.acoustics import audio, filters
 from builder.dimensions import BY_NAME, MEASURES
@@ -111,14 +112,52 @@ def test_difficulty_is_what_was_planned(small: Path) -> None:
 
 
 def test_listeners_say_what_the_labels_say(small: Path) -> None:
-    """On the clips of the measured pairs neither the labelling rule nor the oracle says the opposite of a label; all groups are there."""
-    report = audit.run(small, read_manifest(small), 4, map, dataset.LISTENERS)
+    """Of every clip neither the labelling rule nor the oracle says the opposite of its label; groups and the weakest clip are told."""
+    report = audit.run(small, read_manifest(small), 1, map, dataset.LISTENERS)
     whole = {row["dimension"]: row for row in report["truth"] if row["by"] == "all"}
     assert set(whole) == {"pitch", "brightness"}
-    for row in whole.values():
-        assert row["n_clips"] == 8
+    for name, n_clips in (("pitch", 12), ("brightness", 24)):
+        row = whole[name]
+        assert row["n_clips"] == n_clips
         assert (row["rule_agrees"], row["rule_contradicts"], row["oracle_contradicts"]) == (1.0, 0, 0)
-    assert {row["by"] for row in report["truth"]} == {"all", "tier", "curve", "source_kind"}
+        weakest = min(abs(clip["effect_jnd"]) for clip in read_rows(small, f"{name}/test-00000-of-00001"))
+        assert row["rule_least_jnd"] == pytest.approx(weakest, abs=1e-3)
+        assert 0.0 < row["rule_least_rank"] <= 1.0
+        assert row["oracle_least_jnd"] is None
+    assert {row["by"] for row in report["truth"]} == {"all", "tier", "curve", "source_kind", "speaker_sex"}
+    assert {row["group"] for row in report["truth"] if row["by"] == "speaker_sex"} == {"nobody real"}
+
+
+def test_agreement_is_told_by_sex() -> None:
+    """Of real speakers whose sex the corpus tells, and apart of those of whom it doesn't."""
+    row = {"id": "a", "dimension": "pitch", "direction": 1, "tier": "hard", "curve": "step", "source_kind": "speech", "speaker_id": "s"}
+    down = {"ear": lambda sound, values: truth.Answer(-2.0, -1.5, -0.5)}
+    silent = Sound(np.zeros(10), 16_000)
+    rows = [{**row, "speaker_id": "anna"}, {**row, "speaker_id": "who"}, {**row, "source_kind": "tone", "speaker_id": None}]
+    heard = [truth.of_clip(row, silent, down, {"anna": "f"}) for row in rows]
+    assert [clip["speaker_sex"] for clip in heard] == ["f", "unknown", "nobody real"]
+    table = {(line["by"], line["group"]): line for line in truth.table(heard)}
+    assert table["speaker_sex", "f"]["n_clips"] == 1
+    assert table["all", "all"] == {
+        "dimension": "pitch", "by": "all", "group": "all", "n_clips": 3, "ear_agrees": 1.0, "ear_contradicts": 0,
+        "ear_least_jnd": 1.5, "ear_least_rank": 0.5,
+    }  # fmt: skip
+
+
+def test_imposed_labels_are_counted() -> None:
+    """Each way of being wrong has its share and Wilson's interval over sources; what can't be made is counted apart."""
+    says = [(1, 1), (0, 1), (0, -1), (-1, -1)]
+    head = {"dimension": "pitch", "tier": "hard", "curve": "step"}
+    outcomes = [
+        {**head, "source_id": str(i), "clips": [{"rule": rule, "slope": slope}, {"refused": "x"}]} for i, (rule, slope) in enumerate(says)
+    ]
+    (row,) = truth.imposed(outcomes)
+    assert (row["n_clips"], row["n_sources"], row["refused"]) == (4, 4, 4)
+    assert (row["slope_opposite"], row["rule_opposite"], row["rule_silent"]) == (0.5, 0.25, 0.5)
+    interval = stats.binomtest(1, 4).proportion_ci(method="wilson")
+    assert (row["rule_opposite_low"], row["rule_opposite_high"]) == pytest.approx((interval.low, interval.high), abs=1e-4)
+    (nothing,) = truth.imposed([{**outcomes[0], "clips": [{"refused": "x"}, {"refused": "x"}]}])
+    assert (nothing["n_clips"], nothing["slope_opposite"], nothing["slope_opposite_low"]) == (0, None, None)
 
 
 def test_a_flipped_label_is_heard(small: Path, tmp_path: Path) -> None:
@@ -174,6 +213,24 @@ def test_a_steady_leak_is_found(small: Path, tmp_path: Path) -> None:
 
     failures = altered(small, tmp_path, louder)["failures"]
     assert any(line.startswith("brightness moves loudness: mean +0.") for line in failures), failures
+
+
+def test_normalised_peaks_are_found(tmp_path: Path) -> None:
+    """Who brings each clip of a loudness sweep to the same peak shifts the two of a pair against each other."""
+    for path in RECIPES.glob("*.yaml"):
+        shutil.copy(path, tmp_path)
+    text = SMALL.replace("pitch.yaml, brightness.yaml", "loudness.yaml").replace("medium: 4.0", "easy: 8.0")
+    (tmp_path / "small.yaml").write_text(text)
+    pipeline.build(tmp_path / "small.yaml", None, tmp_path / "small", 2, lambda line: None)
+    before = audit.run(tmp_path / "small", read_manifest(tmp_path / "small"), 12)
+    assert before["failures"] == []
+    assert before["middles"][0]["p95_jnd"] < 0.1
+
+    def normalised(sound: Sound, row: dict[str, Any]) -> Sound:
+        return Sound(0.89 * sound.samples / np.max(np.abs(sound.samples)), sound.sample_rate_hz)
+
+    failures = altered(tmp_path / "small", tmp_path / "out", normalised, "loudness")["failures"]
+    assert any(line.startswith("loudness: the two clips of a pair lie off their common middle by ") for line in failures), failures
 
 
 def test_a_label_in_the_id_is_found(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

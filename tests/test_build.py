@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,12 +21,14 @@ import yaml
 from make_goldens import pair_of
 from remeasure import remeasure
 
-from builder import dataset, pipeline, render, sources, synthesis, validate
+from builder import dataset, folder, pipeline, render, sources, synthesis, validate
+from builder.acoustics import audio
 from builder.dimensions import BY_NAME, DIMENSIONS
 from builder.errors import CellUnfilled, VocalgradError
 from builder.layout import read_manifest, split_of
 from builder.pipeline import Built
 from builder.recipe import SPEECH_KINDS
+from builder.records import Sound
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "recipes"
@@ -442,6 +445,95 @@ def test_a_local_path_in_the_card_is_found(smoke: Built, tmp_path: Path) -> None
     with (out / "README.md").open("a") as stream:
         stream.write("\nmade in /home/someone/data\n")
     assert any("README.md: holds a local path" in fault for fault in validate.check(out, pitch_again))
+
+
+def copied(smoke: Built, tmp_path: Path) -> Path:
+    """A copy of the smoke dataset to plant a fault in."""
+    out = tmp_path / "vocalgrad"
+    shutil.copytree(smoke.out, out)
+    return out
+
+
+def test_the_builders_name_is_found(smoke: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is named in the dataset is told, unless its name is a word that stands anywhere."""
+    out = copied(smoke, tmp_path)
+    for name, found in (("gauss-lab.example", True), ("localhost", False), ("x1", False)):
+        with (out / "ATTRIBUTION.md").open("a") as stream:
+            stream.write(f"\nmade on {name}\n")
+        monkeypatch.setattr(folder.platform, "node", lambda name=name: name)
+        assert ("ATTRIBUTION.md: holds the machine's name (gauss-lab)" in list(folder.local_faults(out))) is found
+
+
+def test_a_local_path_in_a_row_is_found(smoke: Built, tmp_path: Path) -> None:
+    """In a shard's text as well as in the folder's files, with the clip."""
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows[0]["attribution"] += " from /home/someone/corpus"
+
+    faults = altered(smoke, tmp_path, with_rows(change))
+    assert any(re.fullmatch(r"vg[0-9a-f]+: holds a local path \(/home/\.\.\.\)", fault) for fault in faults), faults
+
+
+def test_a_shard_without_page_index_is_found(smoke: Built, tmp_path: Path) -> None:
+    """As any other writer leaves it: no page index, and audio compressed once more."""
+    faults = altered(smoke, tmp_path, lambda table: table)
+    assert any("row group 0 has no page index for " in fault for fault in faults), faults
+    assert any("row group 0: audio.bytes is compressed once more" in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (r"num_examples: \d+", "num_examples: 7", r"README.md: all x train: 7 rows, the manifest's shards have \d+"),
+        (r"    - data/pan/test-\*.parquet\n", "", r"README.md: no configuration holds data/pan/test-00000-of-00001.parquet"),
+        (r"dtype: float64", "dtype: float32", r"README.md: all: other columns than the shards have"),
+        (r"configs:", "config:", r"README.md: its configurations can't be read \(KeyError\); write it again with `vocalgrad card`"),
+        (r"- config_name: pan\n  features", "- config_name: pam\n  features", r"README.md: configs and dataset_info name different .*"),
+    ],
+)
+def test_a_card_that_does_not_fit_its_shards_is_found(smoke: Built, tmp_path: Path, old: str, new: str, said: str) -> None:
+    """Other counts, other columns, a shard in no configuration, a configuration without its twin."""
+    out = copied(smoke, tmp_path)
+    card = (out / "README.md").read_text()
+    changed = re.sub(old, new, card, count=1)
+    assert changed != card
+    (out / "README.md").write_text(changed)
+    faults = list(folder.card_faults(out, json.loads((out / "manifest.json").read_text())))
+    assert any(re.fullmatch(said, fault) for fault in faults), faults
+
+
+def test_clips_made_again_are_compared(smoke: Built, tmp_path: Path) -> None:
+    """A bit that no measure can hear is found where the clip is made again; kinds and dimensions take turns."""
+    out = copied(smoke, tmp_path)
+    path = out / "data" / "pan" / "test-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    for row in rows:
+        sound = audio.from_flac(row["audio"]["bytes"])
+        samples = sound.samples.copy()
+        samples[1000] += 1.0 / audio.PCM16_SCALE
+        row["audio"]["bytes"] = audio.flac_bytes(Sound(samples, sound.sample_rate_hz))
+    pq.write_table(table.from_pylist(rows, schema=table.schema), path)
+    tried: list[dict[str, Any]] = []
+    remaker = dataset.Remaker(RECIPES / "smoke.yaml")
+
+    def made_again(row: Any) -> bytes:
+        tried.append(row)
+        if row["source_kind"] in SPEECH_KINDS and row["dimension"] != "pan":
+            raise VocalgradError("no corpus here")
+        return remaker.clip(row)[1]
+
+    faults = validate.made_again_faults(out, made_again, 12)
+    assert len(tried) == 12
+    assert len({(row["source_kind"], row["dimension"]) for row in tried}) == 12
+    for row in tried:
+        mine = [fault for fault in faults if fault.startswith(row["id"])]
+        if row["dimension"] == "pan" and row["curve"] != "flat":
+            assert "made again from its row, its bytes differ" in mine[0]
+        elif row["source_kind"] in SPEECH_KINDS and row["dimension"] != "pan":
+            assert mine == [f"{row['id']}: can't be made again: no corpus here"]
+        else:
+            assert mine == []
 
 
 def test_one_speaker_in_two_splits_is_found(smoke: Built, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import chromium
 import pyarrow.parquet as pq
 import pytest
 
-from builder import audit, leakage, pipeline, report
+from builder import audit, charts, leakage, pipeline, report, truth
 from builder.__main__ import main
 from builder.dimensions import BY_NAME
 from builder.layout import read_manifest
@@ -59,10 +59,16 @@ def found(small: Path) -> dict[str, Any]:
         {
             "dimension": row["dimension"], "source_kind": row["kind"], "tier": row["tier"], "curve": curve, "n_clips": 2,
             "planned_jnd": planned[row["tier"]], "effect_low_jnd": 1.0, "effect_median_jnd": 2.125, "effect_high_jnd": 4.5,
+            "asked_jnd": 0.75, "margin_jnd": 0.25, "residual_jnd": 0.5,
         }
         for row in whole["yields"] if row["tier"] != "control"
         for curve in ("linear", "step")
     ]  # fmt: skip
+    says = [(1, 1), (0, 1), (0, -1), (-1, -1)]
+    head = {"dimension": "pitch", "tier": "hard", "curve": "step"}
+    whole["imposed"] = truth.imposed(
+        [{**head, "source_id": str(i), "clips": [{"rule": rule, "slope": slope}]} for i, (rule, slope) in enumerate(says)]
+    )
     whole["shortcuts"] = [{"dimension": "pitch", "cue": EVIL, "balanced_accuracy": 0.51236, "gated": True, "low": None}]
     whole["duplicates"] = {"audio": 0, "examples": [["a", "b"]]}
     whole["truth"] = {"pitch": {"n": 4, "agree": 1.0}, "noise": {"n": 2, "agree": 0.5}}
@@ -221,7 +227,20 @@ def test_what_the_audit_adds_is_shown_as_tables(page: str) -> None:
     assert "<td>0.5124</td><td>yes</td><td>–</td>" in page
     assert "<tr><td>noise</td><td>2</td><td>0.5</td></tr>" in page
     assert "<tr><td>examples</td><td>[[&#34;a&#34;, &#34;b&#34;]]</td></tr>" in page
-    assert "planned 4.00 J, 2.12 J (1.00 to 4.50), 2 clips" in page
+    assert "planned 4.00 J, 2.12 J (1.00 to 4.50), weakest 1.00 of at least 0.75, residual 0.50, 2 clips" in page
+    assert '<td class="number">50 % (15 to 85)</td><td class="number">25 % (5 to 70)</td>' in page
+
+
+def test_pictures_are_drawn_and_repeat(found: dict[str, Any], tmp_path: Path) -> None:
+    """Three PNGs of some size, the same bytes each time; without running speech two, and nothing is left half-written."""
+    first, again = (charts.write(found, tmp_path / name) for name in ("one", "two"))
+    assert [path.name for path in first] == ["difficulty.png", "leakage.png", "imposed.png"]
+    for path, other in zip(first, again, strict=True):
+        assert path.read_bytes() == other.read_bytes()
+        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        assert len(path.read_bytes()) > 5000
+    assert [path.name for path in charts.write({**found, "imposed": []}, tmp_path / "three")] == ["difficulty.png", "leakage.png"]
+    assert sorted(path.name for path in (tmp_path / "three").iterdir()) == ["difficulty.png", "leakage.png"]
 
 
 def test_an_audit_without_any_section_has_a_page(small: Path, tmp_path: Path) -> None:

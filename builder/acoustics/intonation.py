@@ -15,7 +15,9 @@ MAX_SHIFT_SEMITONES = 9.0
 """Limit of the 95th percentile of |shift| from a source's own F0: up to 6 semitones are the sweep's, the rest is flattening."""
 
 
-def changed(sound: Sound, semitones: Callable[[FloatArray], FloatArray], movement: float, start_s: float, end_s: float) -> Sound:
+def changed(
+    sound: Sound, semitones: Callable[[FloatArray], FloatArray], movement: float, start_s: float, end_s: float, keep_trend: bool = False
+) -> Sound:
     """A recording with its own F0 trend taken out and a change put in, by pitch-synchronous overlap-add.
 
     Parameters
@@ -28,6 +30,8 @@ def changed(sound: Sound, semitones: Callable[[FloatArray], FloatArray], movemen
         What is kept of F0's own movement about its trend: 1 all, 0 none.
     start_s, end_s
         Where the trend is taken from.
+    keep_trend
+        Leave the trend in.
 
     Returns
     -------
@@ -45,7 +49,8 @@ def changed(sound: Sound, semitones: Callable[[FloatArray], FloatArray], movemen
     if voiced_s < MIN_VOICED_S:
         raise Refused(Reason.UNVOICED, f"{voiced_s:.2f} s of F0, at least {MIN_VOICED_S} s are needed")
     own = Contour(overlap.time_s, 12.0 * np.log2(overlap.f0_hz / 100.0))
-    trend = statistics.drift_per_s(own, start_s, end_s) * (own.time_s - np.mean(own.time_s))
+    trend_per_s = 0.0 if keep_trend else statistics.drift_per_s(own, start_s, end_s)
+    trend = trend_per_s * (own.time_s - np.mean(own.time_s))
     centre = np.median(own.value - trend)
     wanted = centre + movement * (own.value - trend - centre) + semitones(own.time_s)
     shift = float(np.percentile(np.abs(wanted - own.value), 95))

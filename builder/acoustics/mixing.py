@@ -59,7 +59,14 @@ class Mix:
         """Level of the added part over the signal's in windows of 400 ms each 50 ms; as `ratio_db`."""
         return ratio_db(sound, self.over, self.under)
 
-    def swept(self, source: Source, at: At, added: Callable[[Sound], Sound], signal: Callable[[Sound], Sound] | None = None) -> Sound:
+    def swept(
+        self,
+        source: Source,
+        at: At,
+        added: Callable[[Sound], Sound],
+        signal: Callable[[Sound], Sound] | None = None,
+        keep_trend: bool = False,
+    ) -> Sound:
         """A source with something added to it at a planned ratio.
 
         Parameters
@@ -70,6 +77,8 @@ class Mix:
             Of time_s: the planned change of the ratio there, dB.
         added, signal
             Make the two parts out of the source's sound, once per source; the signal is the sound itself if nothing is given.
+        keep_trend
+            Leave in what the ratio of the two does by itself.
 
         Returns
         -------
@@ -84,17 +93,18 @@ class Mix:
         if source.sound.duration_s < RATIO_WINDOW_S:
             raise Refused(Reason.TOO_SHORT, f"{source.sound.duration_s:.3f} s, at least {RATIO_WINDOW_S} s are needed for a ratio of parts")
         one = source.sound if signal is None else source.sound.once(f"{self.under} under {self.over}", signal)
-        other = source.sound.once(self.over, lambda sound: self._levelled(one, audio.faded(added(sound), ADDED_FADE_S), source))
-        flat = source.sound.once(f"flat {self.over}", lambda _: self._at(one, other, np.zeros_like))
+        name = f"{self.over} with its trend" if keep_trend else self.over
+        other = source.sound.once(name, lambda sound: self._levelled(one, audio.faded(added(sound), ADDED_FADE_S), source, keep_trend))
+        flat = source.sound.once(f"flat {name}", lambda _: self._at(one, other, np.zeros_like))
         return loudness_held(self._at(one, other, at), flat, at, source.start_s, source.end_s)
 
-    def _levelled(self, one: Sound, other: Sound, source: Source) -> Sound:
-        """The added part at the signal's level, without a trend of the ratio's own."""
+    def _levelled(self, one: Sound, other: Sound, source: Source, keep_trend: bool) -> Sound:
+        """The added part at the signal's level, the ratio's own trend taken out or kept."""
         ratio = self.ratio_db(Sound(one.samples, one.sample_rate_hz, {self.under: one.samples, self.over: other.samples}))
         inside = statistics.between(ratio, source.start_s, source.end_s)
         if not inside.valid.any():
             raise Refused(Reason.UNMEASURABLE, f"nowhere in {one.duration_s:.2f} s are {self.under} and {self.over} both heard")
-        trend = statistics.drift_per_s(ratio, source.start_s, source.end_s)
+        trend = 0.0 if keep_trend else statistics.drift_per_s(ratio, source.start_s, source.end_s)
         middle_s = (source.start_s + source.end_s) / 2.0
         level_db = float(np.nanmean(inside.value - trend * (inside.time_s - middle_s)))
         time_s = np.arange(len(one.samples)) / one.sample_rate_hz

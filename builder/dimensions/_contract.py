@@ -28,6 +28,8 @@ class Planned:
         The stretch of the clip that the sweep covers.
     movement
         What is kept of the carrier's own movement about its trend: 1 all, 0 none.
+    imposed
+        Whether the carrier's own trend stays in: what a label that is only imposed would have been put on. Never published.
     """
 
     curve: str
@@ -35,6 +37,7 @@ class Planned:
     start_s: float
     end_s: float
     movement: float = 1.0
+    imposed: bool = False
 
     def at(self, time_s: FloatArray) -> FloatArray:
         """The planned value at given times: span * (progress - 1/2)."""
@@ -104,7 +107,8 @@ class Dimension:
     restores
         Held dimensions that are matched to the sham's contour after the sweep.
     manipulate
-        (source, planned) -> the swept sound, as long as the source. Raises `Refused`.
+        (source, planned) -> the swept sound, as long as the source; the carrier's own trend is taken out first, unless
+        `planned.imposed`. Raises `Refused`.
     measure
         Sound alone -> contour in the unit; of a `parts` dimension, from the sound's parts: empty where it has none.
     witness

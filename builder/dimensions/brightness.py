@@ -21,7 +21,7 @@ from builder.records import FloatArray, Jnd, Sound, Source
 def manipulate(source: Source, planned: Planned) -> Sound:
     """The source with its own trend of tilt taken out and the planned tilt put in."""
     own = meters.spectral_tilt_db_per_octave(source.sound)
-    trend = statistics.drift_per_s(own, source.start_s, source.end_s)
+    trend = 0.0 if planned.imposed else statistics.drift_per_s(own, source.start_s, source.end_s)
     middle_s = (source.start_s + source.end_s) / 2.0
 
     def db_per_octave(time_s: FloatArray) -> FloatArray:

@@ -44,7 +44,9 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         `out_of_range` where the source doesn't reach up to the highest cutoff in three quarters of its frames.
     """
     _check_reach(source.sound, BASE_OCTAVES + abs(planned.span) / 2.0)
-    trend = source.sound.once("clarity trend", lambda sound: _trend_at_base(sound, source.start_s, source.end_s))
+    trend = 0.0
+    if not planned.imposed:
+        trend = source.sound.once("clarity trend", lambda sound: _trend_at_base(sound, source.start_s, source.end_s))
     middle_s = (source.start_s + source.end_s) / 2.0
 
     def cutoff_octaves(time_s: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ UNHEARD_DB = -9.0
 
 def manipulate(source: Source, planned: Planned) -> Sound:
     """The source with products of a bend; raises as `mixing.Mix.swept`."""
-    return MIX.swept(source, planned.at, added=mixing.distortion_products)
+    return MIX.swept(source, planned.at, mixing.distortion_products, keep_trend=planned.imposed)
 
 
 DIMENSION = Dimension(

@@ -24,7 +24,8 @@ LEVEL = "loudness_level"
 def manipulate(source: Source, planned: Planned) -> Sound:
     """The source with its own trend of loudness taken out and the planned gain put in, with headroom for both signs."""
     sound = source.sound
-    trend = statistics.drift_per_s(meters.momentary_loudness_lufs(sound), source.start_s, source.end_s)
+    own = meters.momentary_loudness_lufs(sound)
+    trend = 0.0 if planned.imposed else statistics.drift_per_s(own, source.start_s, source.end_s)
     time_s = np.arange(len(sound.samples)) / sound.sample_rate_hz
     middle_s = (source.start_s + source.end_s) / 2.0
     flattening_db = -trend * (time_s - middle_s)

@@ -35,7 +35,8 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         source,
         planned.at,
         added=lambda sound: mixing.shaped_noise(sound, source.seed),
-        signal=lambda sound: mixing.flattened(sound, source.start_s, source.end_s),
+        signal=None if planned.imposed else lambda sound: mixing.flattened(sound, source.start_s, source.end_s),
+        keep_trend=planned.imposed,
     )
 
 

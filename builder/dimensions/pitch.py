@@ -32,7 +32,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         return source.synthesise({"pitch": planned.at})
     if source.synthesise is not None:
         raise Refused(Reason.DOES_NOTHING, f"a {source.spec.kind} has no pitch to sweep")
-    return intonation.changed(source.sound, planned.at, planned.movement, source.start_s, source.end_s)
+    return intonation.changed(source.sound, planned.at, planned.movement, source.start_s, source.end_s, planned.imposed)
 
 
 DIMENSION = Dimension(

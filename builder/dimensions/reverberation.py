@@ -28,7 +28,7 @@ UNHEARD_DB = -18.0
 
 def manipulate(source: Source, planned: Planned) -> Sound:
     """The source in a room of its own seed; raises as `mixing.Mix.swept`."""
-    return MIX.swept(source, planned.at, added=lambda sound: mixing.reverberant_field(sound, source.seed))
+    return MIX.swept(source, planned.at, lambda sound: mixing.reverberant_field(sound, source.seed), keep_trend=planned.imposed)
 
 
 DIMENSION = Dimension(

@@ -51,7 +51,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
         return source.synthesise({"pitch": semitones})
     if source.synthesise is not None:
         raise Refused(Reason.DOES_NOTHING, f"a {source.spec.kind} has no F0 to swing")
-    return intonation.changed(source.sound, semitones, planned.movement, source.start_s, source.end_s)
+    return intonation.changed(source.sound, semitones, planned.movement, source.start_s, source.end_s, planned.imposed)
 
 
 def _in_cents(semitones: Contour) -> Contour:
