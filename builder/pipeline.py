@@ -1,8 +1,8 @@
 """Walks the stages over shards, on an executor, resuming.
 
-    recipe -> sources -> plan -> (render -> measure -> label -> shard) per shard -> card -> validate -> audit
+    recipe -> sources -> plan -> (render -> measure -> label -> shard) per shard -> card -> validate -> audit -> publish
 
-The audit is run on a finished dataset, by its own command.
+The audit is run on a finished dataset, by its own command; so is publishing.
 
 A build goes to `<out>.partial` and takes the place of `<out>` only when it's whole and valid, so what is under `<out>` is
 never half-written. A shard that's already there (in either place) is kept if its report carries the digest of the plan and
@@ -42,7 +42,7 @@ from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
 
-STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit")
+STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish")
 
 PACKAGES = (
     "datasets", "metasona", "numpy", "onnxruntime", "praat-parselmouth", "pyarrow", "pyloudnorm", "scipy", "soundfile", "soxr", "swift-f0",

@@ -16,10 +16,10 @@ from builder.dimensions import DIMENSIONS
 
 ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
-STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit"}
+STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
-    "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth",
+    "cues", "fingerprints", "leakage", "patience", "printout", "release", "shortcuts", "truth",
 }  # fmt: skip
 COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
 
@@ -70,6 +70,12 @@ def test_one_file_imports_parselmouth() -> None:
     """Praat has one adapter."""
     users = [path for path in BUILDER.rglob("*.py") if re.search(r"^\s*(import|from) parselmouth", path.read_text(), re.M)]
     assert users == [BUILDER / "acoustics" / "praat.py"]
+
+
+def test_one_file_talks_to_the_hub() -> None:
+    """Publishing has one client."""
+    users = [path for path in BUILDER.rglob("*.py") if re.search(r"HfApi|snapshot_download|hf_hub_download", path.read_text())]
+    assert users == [BUILDER / "publish.py"]
 
 
 def test_measures_cannot_see_the_plan() -> None:
