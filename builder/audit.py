@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,6 +70,7 @@ def run(
     changes = [change for shard in found for change in shard["changes"]]
     report = {
         "release": manifest["release"],
+        "manifest_sha256": hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest(),
         "pairs_per_dimension": n_pairs,
         "truth": truth.table(heard),
         "leaks": leakage.matrix(changes),
