@@ -106,13 +106,15 @@ def told(error: Exception, what: str) -> NotPublished:
         return error
     if isinstance(error, OfflineModeIsEnabled):
         return NotPublished("HF_HUB_OFFLINE is set, so the Hub may not be asked: unset it")
+    said = "; ".join(line for line in str(error).splitlines() if line) or type(error).__name__
+    if isinstance(error, ValueError) and not isinstance(error, json.JSONDecodeError):
+        return NotPublished(f"{what}: {said}")
     if isinstance(root, RevisionNotFoundError):
         return NotPublished(f"{what}: the Hub has no such tag or commit: see the repository's tags for what is published")
     if isinstance(root, RepositoryNotFoundError):
         return NotPublished(f"{what}: the Hub has no such dataset, or the token may not see it: check its name, and `hf auth whoami`")
     if isinstance(root, HfHubHTTPError):
         return NotPublished(f"{what}: {_answered(root)}")
-    said = "; ".join(str(error).split("\n")) or type(error).__name__
     if root is None:
         return NotPublished(f"{what}: {said}")
     return NotPublished(f"{what}: no answer from {constants.ENDPOINT} ({said}): check the network, then {AGAIN}")
@@ -127,4 +129,4 @@ def _answered(error: HfHubHTTPError) -> str:
     if code == 429:
         pause_s = _asked_s(error)
         return f"too many requests (429): wait {'a while' if pause_s is None else f'{pause_s:.0f} s'}, then {AGAIN}"
-    return f"the Hub answered {code} ({said}); {AGAIN}"
+    return f"the Hub answered {code} ({said})" + (f"; {AGAIN}" if code in TRANSIENT else "")

@@ -26,7 +26,7 @@ from huggingface_hub.utils._validators import validate_repo_id
 from builder import patience
 from builder.errors import NotPublished
 from builder.patience import AGAIN, TRIES, Say, patiently
-from builder.release import OF_THE_HUB, File, Release, file_of
+from builder.release import CARD, OF_THE_HUB, File, Release, file_of
 
 BATCH_FILES = 50
 BATCH_BYTES = 1_000_000_000
@@ -64,6 +64,19 @@ def _is(there: RepoFile, file: File) -> bool:
 # -- one repository ---------------------------------------------------------------------------------------------------
 
 
+class _Client(HfApi):
+    """The client, which has a card checked once: before anything is uploaded, and not again at each try of a commit."""
+
+    def _validate_yaml(self, content: str, *, repo_type: str | None = None, token: bool | str | None = None) -> None:
+        if content != getattr(self, "checked", None):
+            super()._validate_yaml(content, repo_type=repo_type, token=token)
+            self.checked = content
+
+    def check_card(self, content: str) -> None:
+        """Have the Hub check a card's front matter."""
+        self._validate_yaml(content, repo_type="dataset")
+
+
 class Remote:
     """A dataset repository on the Hub.
 
@@ -89,7 +102,7 @@ class Remote:
             raise NotPublished(f"{repo_id!r} isn't namespace/name, such as my-org/vocalgrad")
         self.repo_id = repo_id
         self.say = say
-        self.api = HfApi(library_name="vocalgrad")
+        self.api = _Client(library_name="vocalgrad")
 
     def info(self, revision: str | None = None) -> DatasetInfo:
         """The repository at a revision."""
@@ -153,7 +166,9 @@ class Remote:
         return commit
 
     def upload(self, release: Release, names: Sequence[str], pr: bool) -> list[CommitOperationAdd]:
-        """Send large files, in batches; none of those that the Hub has. Returns what a commit needs."""
+        """Have the card checked, then send large files in batches; none of those that the Hub has. Returns what a commit needs."""
+        card = release.files[CARD].path.read_text(encoding="utf-8")
+        patiently(lambda: self.api.check_card(card), f"the Hub's check of {CARD}", self.say)
         done: list[CommitOperationAdd] = []
         for batch in _batches(release, names):
             added = [_addition(name, release.files[name]) for name in batch]
@@ -167,47 +182,59 @@ class Remote:
             self.repo_id, added, repo_type="dataset", create_pr=pr, free_memory=False, gitignore_content="", num_threads=4
         )
 
-    def commit(self, release: Release, operations: Sequence[Operation], head: str) -> str:
-        """Put the release on the main branch, on the head that was seen; returns the new head.
+    def commit(self, release: Release, operations: Sequence[Operation], head: str, pr: bool) -> str:
+        """Put the release on the head that was seen; returns the new head of the main branch, or the address of the pull request.
+
+        Both are safe to ask for again when no answer came: the main branch takes a commit on the head that was seen once only (412 after
+        that: then it's looked whether the commit there is this one), and a pull request is looked for first.
 
         Raises
         ------
         NotPublished
             The branch was moved on by somebody else, or the Hub refuses.
         """
+        what = f"{'pull request' if pr else 'commit'} to {self.repo_id}"
         for turn in range(1, TRIES + 1):
             try:
-                return str(self._commit(release, operations, head, pr=False).oid)
+                made = self._commit(release, operations, head, pr)
+                return str(made.pr_url if pr else made.oid)
             except patience.FAULTS as error:
                 pause_s = patience.wait_s(error, turn)
-                if pause_s is None and patience.status(error) not in (409, 412):
-                    raise patience.told(error, f"commit to {self.repo_id}") from error
-                now = self.head()
-                if now != head and not difference(release.files, self.files(now)):
-                    return now  # the commit was made, and its answer got lost
-                if now != head or turn == TRIES:
-                    raise _moved(self.repo_id, head, now, error) from error
-                self.say(f"wait     commit to {self.repo_id}: {patience.short(error)}; trying again in {pause_s or 1.0:.0f} s")
-                time.sleep(pause_s or 1.0)
+                overtaken = patience.status(error) in (409, 412)
+                landed = self._landed(release, head, pr) if pr or overtaken or turn == TRIES else None
+                if landed is not None:
+                    return landed
+                if pause_s is None or turn == TRIES:
+                    raise patience.told(error, what) from error
+                self.say(f"wait     {what}: {patience.short(error)}; trying again in {pause_s:.0f} s")
+                time.sleep(pause_s)
         raise AssertionError("the last turn returns or raises")
 
-    def propose(self, release: Release, operations: Sequence[Operation], head: str) -> str:
-        """Put the release in a pull request; returns its address."""
-        info = patiently(
-            lambda: self.proposed(release) or self._commit(release, operations, head, pr=True).pr_url,
-            f"pull request to {self.repo_id}",
-            self.say,
-        )
-        return str(info)
+    def _landed(self, release: Release, head: str, pr: bool) -> str | None:
+        """What a commit would have returned, if it was made."""
+        if pr:
+            return self.proposed(release)
+        now = self.head()
+        if now == head:
+            return None
+        if difference(release.files, self.files(now)):
+            raise NotPublished(
+                f"{self.repo_id}: its main branch moved from {head[:12]} to {now[:12]} while this ran, and that isn't "
+                f"{release.name}: nothing was tagged; look at what changed there, then {AGAIN}"
+            )
+        return now
 
     def proposed(self, release: Release) -> str | None:
         """The address of an open pull request that holds the release, if there is one."""
-        for item in self.api.get_repo_discussions(
-            self.repo_id, repo_type="dataset", discussion_type="pull_request", discussion_status="open"
-        ):
-            if item.title == _title(release) and not difference(release.files, self.files(f"refs/pr/{item.num}")):
-                return item.url
-        return None
+        found = patiently(
+            lambda: list(
+                self.api.get_repo_discussions(self.repo_id, repo_type="dataset", discussion_type="pull_request", discussion_status="open")
+            ),
+            f"the pull requests of {self.repo_id}",
+            self.say,
+        )
+        mine = [item for item in found if item.title == _title(release)]
+        return next((item.url for item in mine if not difference(release.files, self.files(f"refs/pr/{item.num}"))), None)
 
     def _commit(self, release: Release, operations: Sequence[Operation], head: str, pr: bool) -> CommitInfo:
         manifest = release.manifest
@@ -242,15 +269,6 @@ class Remote:
 
 def _title(release: Release) -> str:
     return f"vocalgrad {release.name}"
-
-
-def _moved(repo_id: str, head: str, now: str, error: Exception) -> NotPublished:
-    if now == head:
-        return patience.told(error, f"commit to {repo_id}")
-    return NotPublished(
-        f"{repo_id}: its main branch moved from {head[:12]} to {now[:12]} while this ran, so nothing was committed: "
-        f"look at what changed there, then {AGAIN}"
-    )
 
 
 def _addition(name: str, file: File) -> CommitOperationAdd:
@@ -384,7 +402,7 @@ def push(seen: Look, *, private: bool, pr: bool) -> str:
         return _propose(remote, release, differs, head)
     if differs:
         operations = remote.upload(release, differs.send, pr=False)
-        head = remote.commit(release, [*operations, *(CommitOperationDelete(name) for name in differs.delete)], head)
+        head = remote.commit(release, [*operations, *(CommitOperationDelete(name) for name in differs.delete)], head, pr=False)
         remote.say(f"commit   {head}: {len(differs.send)} files new or changed, {len(differs.delete)} removed")
     _compare(remote, release, head)
     remote.tag(release, head)
@@ -394,11 +412,11 @@ def push(seen: Look, *, private: bool, pr: bool) -> str:
 def _propose(remote: Remote, release: Release, differs: Difference, head: str) -> str:
     if not differs:
         return f"{remote.repo_id} holds {release.name} already: run the same command without --pr to tag it"
-    proposed = patiently(lambda: remote.proposed(release), f"pull requests of {remote.repo_id}", remote.say)
+    proposed = remote.proposed(release)
     if proposed is not None:
         return f"{proposed} holds {release.name} already: nothing was sent"
     operations = remote.upload(release, differs.send, pr=True)
-    url = remote.propose(release, [*operations, *(CommitOperationDelete(name) for name in differs.delete)], head)
+    url = remote.commit(release, [*operations, *(CommitOperationDelete(name) for name in differs.delete)], head, pr=True)
     return f"{url} proposes {release.name}: once it's merged, run the same command without --pr to tag it"
 
 

@@ -16,13 +16,16 @@ from typing import Any
 TESTS = Path(__file__).parent.parent
 
 COMMANDS = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
 from builder.__main__ import main
 for line in sys.stdin:
+    argv, token = json.loads(line)
+    os.environ.pop("HF_TOKEN", None)
+    os.environ.update({"HF_TOKEN": token} if token else {})
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = main(json.loads(line))
+            status = main(argv)
         except SystemExit as stop:
             status = int(stop.code or 0)
     print(json.dumps([status, out.getvalue(), err.getvalue()]), flush=True)
@@ -93,18 +96,18 @@ class Server:
 
 
 class Commands:
-    """A process that runs `vocalgrad` commands against a Hub, under one token."""
+    """A process that runs `vocalgrad` commands against a Hub."""
 
-    def __init__(self, server: Server, **more: str | None) -> None:
+    def __init__(self, server: Server) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", COMMANDS], env=server.environment(**more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", COMMANDS], env=server.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def __call__(self, *arguments: str | Path) -> Said:
-        """Run one command."""
+    def __call__(self, *arguments: str | Path, token: str | None = "hf_write") -> Said:
+        """Run one command under a token."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([str(argument) for argument in arguments]) + "\n")
+        self._process.stdin.write(json.dumps([[str(argument) for argument in arguments], token]) + "\n")
         self._process.stdin.flush()
         said = Said(*json.loads(self._process.stdout.readline()))
         assert "Traceback" not in said.err, said.err

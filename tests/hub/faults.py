@@ -21,6 +21,7 @@ class Fault:
         `drop`: the connection closes halfway through the request. `lose`: the request is done, its answer never comes.
         `cut`: half of the answer's body comes. `status`: an error is answered. `hold`: the request waits, for ever.
         `overtake`: somebody else commits, or puts the same tag on the first commit, just before.
+        `spoil`: the commit is done without its first file.
     every, times
         Only each `every`th matching request, at most `times` times; None has no end.
     """

@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
         except Refusal as refusal:
             headers = {"X-Error-Message": refusal.message} | ({"X-Error-Code": refusal.code} if refusal.code else {})
             self._finish_body()
-            self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), headers)
+            self._send(refusal.status, json.dumps({"error": refusal.message, **refusal.more}).encode(), headers)
         except (Dropped, ConnectionError):
             self.close_connection = True
         finally:
@@ -102,7 +102,8 @@ class Handler(BaseHTTPRequestHandler):
             threading.Event().wait()
         if self.fault.action == "status":
             self._finish_body()
-            self._send(self.fault.status, json.dumps({"error": "on purpose"}).encode(), dict(self.fault.headers))
+            said = {"error": "on purpose", "errors": [{"message": "on purpose"}], "warnings": []}
+            self._send(self.fault.status, json.dumps(said).encode(), dict(self.fault.headers))
             raise Dropped
 
     def _read(self, size: int) -> bytes:
@@ -343,6 +344,8 @@ class Handler(BaseHTTPRequestHandler):
         lines = [json.loads(line) for line in self._finish_body().splitlines()]
         if self.fault is not None and self.fault.action == "overtake":
             self._by_hand(found, "note.txt", b"by somebody else")
+        if self.fault is not None and self.fault.action == "spoil":
+            del lines[1]
         made, number = self.server.store.commit(found, revision, lines, account.name if account else "", as_pull)
         url = f"{self.server.url}/datasets/{repo}"
         pull = {"pullRequestUrl": f"{url}/discussions/{number}"} if as_pull else {}

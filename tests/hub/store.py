@@ -19,10 +19,11 @@ DATE = "2026-01-01T00:00:00.000Z"
 
 
 class Refusal(Exception):
-    """An answer that says no: status, message, and the code that the client knows errors by."""
+    """An answer that says no: status, message, the code that the client knows errors by, and what else is in the answer."""
 
-    def __init__(self, status: int, message: str, code: str | None = None) -> None:
+    def __init__(self, status: int, message: str, code: str | None = None, **more: str) -> None:
         super().__init__(message)
+        self.more = more
         self.status = status
         self.message = message
         self.code = code
@@ -142,7 +143,7 @@ class Store:
         """A new repository, with the first commit that the Hub makes."""
         with self.lock:
             if repo_id in self.repos:
-                raise Refusal(409, "You already created this dataset repo")
+                raise Refusal(409, "You already created this dataset repo", url=f"/datasets/{repo_id}")
             repo = self.repos[repo_id] = Repo(repo_id, private)
             repo.add(MAIN, None, "initial commit", "alice", {".gitattributes": Entry(GITATTRIBUTES, len(GITATTRIBUTES))})
             return repo
