@@ -94,6 +94,12 @@ def _parser() -> argparse.ArgumentParser:
     on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("export", _export, "write clips and metadata as files, for harnesses that don't read Parquet")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--as", dest="form", required=True, choices=("audiofolder", "webdataset", "jsonl"), help="how to write them")
+    on.add_argument("--to", type=Path, required=True, help="folder to make")
+    on.add_argument("--config", default="all", help="configuration, such as a dimension (default: %(default)s)")
+    on.add_argument("--split", default=None, help="split (default: every one)")
     on = stage("show", _show, "draw a published clip with its contours; given a dimension, pairs of it, rising beside falling")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="PNG file to write (default: ID.png)")
@@ -342,6 +348,14 @@ def _build(arguments: argparse.Namespace) -> int:
     print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
     print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")
     print("  make build SEED=2                                  # fresh splits")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from builder import export
+
+    counts = export.export(arguments.dataset, arguments.to, arguments.form, arguments.config, arguments.split)
+    print(f"{arguments.to}: {arguments.form} of {arguments.config}: " + ", ".join(f"{split} {n} clips" for split, n in counts.items()))
     return 0
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from builder.errors import NotPublished
+from builder.errors import DatasetInvalid, NotPublished
 from builder.layout import read_manifest, split_of
 
 CARD, MANIFEST, AUDIT = "README.md", "manifest.json", "audit/audit.json"
@@ -31,6 +31,9 @@ MAX_FOLDER_FILES = 10_000
 RELEASE = re.compile(r"(\d+\.\d+\.\d+)\+seed\.(\d+)")
 TAG = re.compile(r"v\d+\.\d+\.\d+-seed\.\d+")
 CHUNK_BYTES = 1 << 20
+CARD_AGAIN = "run `vocalgrad card`"
+NO_CARD = (OSError, yaml.YAMLError, LookupError, TypeError, AttributeError)
+"""What reading front matter raises that isn't a card's."""
 
 
 @dataclass(frozen=True)
@@ -145,22 +148,48 @@ def audit_is_of(manifest_path: Path, audit: Mapping[str, Any]) -> bool:
 
 def _card_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     """Whether the card's front matter is this build's: `datasets` caches by it, so a stale one would give others old rows."""
-    again = "run `vocalgrad card`"
     try:
-        front = yaml.safe_load((root / CARD).read_text(encoding="utf-8").split("---\n")[1])
+        front = _front_matter(root)
         rows = {info["config_name"]: {split["name"]: split["num_examples"] for split in info["splits"]} for info in front["dataset_info"]}
         for config in front["configs"]:
-            name = config["config_name"]
-            patterns = [pattern for files in config["data_files"] for pattern in files["path"]]
-            shards = [item for item in manifest["shards"] if _matches(f"data/{item['shard']}.parquet", patterns)]
+            shards = _shards(config, manifest)
             content = hashlib.sha256("".join(item["parquet_sha256"] for item in shards).encode()).hexdigest()
             counts: Counter[str] = Counter()
             for item in shards:
                 counts[split_of(item["shard"])] += item["n_rows"]
-            if config["version"] != manifest["version"] or content not in config["description"] or rows[name] != counts:
-                yield f"{CARD}: configuration {name} is of another build: {again}"
-    except (yaml.YAMLError, LookupError, TypeError, AttributeError) as error:
-        yield f"{CARD}: its front matter isn't a card of `vocalgrad` ({type(error).__name__}: {str(error).splitlines()[0]}): {again}"
+            if config["version"] != manifest["version"] or content not in config["description"] or rows[config["config_name"]] != counts:
+                yield f"{CARD}: configuration {config['config_name']} is of another build: {CARD_AGAIN}"
+    except NO_CARD as error:
+        yield _no_card(error)
+
+
+def shards_of(root: Path, manifest: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Names of the shards of each configuration that a dataset's card lists, in the card's order.
+
+    Raises
+    ------
+    DatasetInvalid
+        The card lists none.
+    """
+    try:
+        return {config["config_name"]: [item["shard"] for item in _shards(config, manifest)] for config in _front_matter(root)["configs"]}
+    except NO_CARD as error:
+        raise DatasetInvalid(f"{root}/{_no_card(error)}") from error
+
+
+def _front_matter(root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((root / CARD).read_text(encoding="utf-8").split("---\n")[1])
+    return found
+
+
+def _no_card(error: Exception) -> str:
+    said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'empty'}"
+    return f"{CARD}: its front matter isn't a card of `vocalgrad` ({said}): {CARD_AGAIN}"
+
+
+def _shards(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    patterns = [pattern for files in config["data_files"] for pattern in files["path"]]
+    return [item for item in manifest["shards"] if _matches(f"data/{item['shard']}.parquet", patterns)]
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:

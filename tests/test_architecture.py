@@ -21,7 +21,7 @@ FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
     "cues", "fingerprints", "leakage", "patience", "printout", "release", "shortcuts", "truth",
 }  # fmt: skip
-COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
+COMPOSERS = {"fill", "rows", "pipeline", "dataset", "export", "show", "report", "progress", "__main__", "__init__"}
 
 
 def imported(path: Path) -> set[str]:
