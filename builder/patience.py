@@ -26,6 +26,9 @@ AGAIN = "run the same command again: what arrived isn't sent again"
 FAULTS = (OSError, RuntimeError, ValueError, httpx2.HTTPError)
 """What calls to the Hub raise; anything else is a fault of this program."""
 
+ANSWERS = (HfHubHTTPError, httpx2.TransportError, json.JSONDecodeError, ConnectionError, TimeoutError)
+"""Errors that are an answer of the Hub, or that none came; the last two are raised by uploads over Xet."""
+
 Say = Callable[[str], None]
 T = TypeVar("T")
 
@@ -61,9 +64,9 @@ def patiently(call: Callable[[], T], what: str, say: Say) -> T:
 
 def _root(error: BaseException | None) -> BaseException | None:
     """The answer or lost connection behind an error: uploads and downloads wrap it."""
-    while error is not None and not isinstance(error, HfHubHTTPError | httpx2.TransportError | json.JSONDecodeError):
+    while error is not None and not isinstance(error, ANSWERS):
         error = error.__cause__
-    return error
+    return None if isinstance(error, OfflineModeIsEnabled) else error
 
 
 def status(error: BaseException) -> int | None:

@@ -171,7 +171,7 @@ class Remote:
         patiently(lambda: self.api.check_card(card), f"the Hub's check of {CARD}", self.say)
         done: list[CommitOperationAdd] = []
         for batch in _batches(release, names):
-            added = [_addition(name, release.files[name]) for name in batch]
+            added = [CommitOperationAdd(name, release.files[name].path) for name in batch]  # hashed anew: a file may have changed
             patiently(lambda added=added: self._preupload(added, pr), f"upload to {self.repo_id}", self.say)  # type: ignore[misc]
             done += added
             self.say(f"upload   {len(done)} of {len(names)} files are on the Hub, {_megabytes(release, names[: len(done)])}")
@@ -269,12 +269,6 @@ class Remote:
 
 def _title(release: Release) -> str:
     return f"vocalgrad {release.name}"
-
-
-def _addition(name: str, file: File) -> CommitOperationAdd:
-    added = CommitOperationAdd(name, file.path)
-    added.upload_info.sha256 = bytes.fromhex(file.sha256)
-    return added
 
 
 def _batches(release: Release, names: Sequence[str]) -> Iterator[list[str]]:

@@ -110,6 +110,20 @@ print(json.dumps({"n_schemas": len(schemas), "found": found, "streamed": streame
     assert {item["status"] for item in hub.log(f"resolve/{TAG}")} <= {200, 206, 307, 404}
 
 
+def test_by_xet_too_what_is_on_the_hub_is_what_was_built(audited: Path, tmp_path: Path) -> None:
+    """The client's other way to send large files, which it takes by itself where it can: the same law, and nothing twice."""
+    with serving(tmp_path, xet=True) as hub:
+        said = publish(hub, audited)
+        assert said.status == 0, said.err
+        assert hub.log("PUT ") == []
+        assert len(hub.log("xet-write-token")) > 0
+        checked = hub.python(COMMAND, "pull-check", f"acme/vocalgrad@{TAG}", "--workers", "1")
+        assert (checked.status, "9 rows, 0 faults" in checked.out) == (0, True), checked
+        hub.go_wrong()
+        assert "is published already" in publish(hub, audited).out
+        assert (hub.sent(), hub.log("xet-write-token")) == ([], [])
+
+
 def test_downloads_are_the_build_and_need_nothing_of_the_machine_that_built(hub: Server, audited: Path, tmp_path: Path) -> None:
     """By `snapshot_download` and by `hf download`; the build's folder is gone; no path of it and no empty clip is inside."""
     built = Path(shutil.copytree(audited, tmp_path / "builder-of-this" / "ds"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from hub.client import Commands, Said, Server, serving
-from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError, RevisionNotFoundError
 
 from builder import patience
 from builder.errors import NotPublished
@@ -381,6 +381,8 @@ def answer(status: int, **headers: str) -> HfHubHTTPError:
         (httpx2.ConnectError("refused"), 4.0),
         (httpx2.ReadTimeout("late"), 4.0),
         (json.JSONDecodeError("an HTML page", "<", 0), 4.0),
+        (ConnectionError("xet"), 4.0),
+        (OfflineModeIsEnabled("offline"), None),
         (ValueError("wrong YAML"), None),
         (OSError("no space left"), None),
     ],
@@ -413,6 +415,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (RepositoryNotFoundError("", response=answer(404).response), "x: the Hub has no such dataset, or the token may not see it"),
         (RevisionNotFoundError("", response=answer(404).response), "x: the Hub has no such tag or commit"),
+        (OfflineModeIsEnabled("offline"), "HF_HUB_OFFLINE is set, so the Hub may not be asked: unset it"),
         (answer(401), "x: the Hub doesn't take the token (401, "),
         (answer(507), "x: the Hub answered 507 ("),
         (ValueError("Invalid metadata in README.md.\n- no license"), "x: Invalid metadata in README.md.; - no license"),

@@ -2,8 +2,9 @@
 
     store     repositories, commits, refs, pull requests and large files
     faults    answers that go wrong on purpose, and the log of what was asked
-    server    the HTTP endpoints over both
+    xet       what was uploaded by Xet, into a folder
+    server    the HTTP endpoints over all
     client    starts the server, and commands that talk to it
 
-It doesn't know the real Hub's rate limits, its checks of YAML, its redirects to storage, or Xet.
+It doesn't know the real Hub's rate limits, its checks of YAML, or its redirects to storage.
 """

@@ -45,7 +45,8 @@ class Said:
 class Server:
     """A running Hub."""
 
-    def __init__(self, url: str, home: Path) -> None:
+    def __init__(self, url: str, home: Path, xet: bool) -> None:
+        self.xet = xet
         self.url = url
         self.home = home
 
@@ -56,7 +57,7 @@ class Server:
             "HF_ENDPOINT": self.url,
             "HF_TOKEN": "hf_write",
             "HF_HOME": str(self.home),
-            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_XET": "0" if self.xet else "1",
             "HF_HUB_DISABLE_TELEMETRY": "1",
             "HF_HUB_DISABLE_PROGRESS_BARS": "1",
             "HF_HUB_DISABLE_UPDATE_CHECK": "1",
@@ -119,14 +120,17 @@ class Commands:
 
 
 @contextmanager
-def serving(folder: Path, part_bytes: int = 0, page: int = 1000) -> Iterator[Server]:
+def serving(folder: Path, part_bytes: int = 0, page: int = 1000, xet: bool = False) -> Iterator[Server]:
     """A Hub in a process of its own, ended with the block."""
     (folder / "objects").mkdir()
     command = [sys.executable, "-m", "hub", str(folder / "objects"), str(part_bytes), str(page)]
+    if xet:
+        (folder / "xet").mkdir()
+        command.append(str(folder / "xet"))
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield Server(process.stdout.readline().strip(), folder / "home")
+            yield Server(process.stdout.readline().strip(), folder / "home", xet)
         finally:
             process.terminate()

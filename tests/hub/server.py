@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from hub.faults import Fault, Faults
 from hub.store import DATE, Account, Commit, Entry, Refusal, Repo, Store
+from hub.xet import stored
 
 REPO = r"(?P<repo>[^/]+/[^/]+)"
 CHUNK = 1 << 16
@@ -35,17 +36,20 @@ class Hub(ThreadingHTTPServer):
         Larger files are uploaded in parts of this size; 0 for never.
     page
         Files in one page of a tree.
+    xet
+        Folder that clients put large files into by Xet; None for a Hub without.
     """
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, store: Store, part_bytes: int, page: int) -> None:
+    def __init__(self, store: Store, part_bytes: int, page: int, xet: Path | None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.store = store
         self.faults = Faults()
         self.part_bytes = part_bytes
         self.page = page
+        self.xet = xet
         self.parts: dict[str, dict[int, bytes]] = {}
 
     @property
@@ -289,6 +293,21 @@ class Handler(BaseHTTPRequestHandler):
             objects.append({"oid": oid, "size": size, **({} if oid in found.large else {"actions": actions})})
         self._answer({"transfer": "basic", "objects": objects}, {"Content-Type": "application/vnd.git-lfs+json"})
 
+    def xet_token(self, repo: str, kind: str, revision: str) -> None:
+        """Where large files are put or taken by Xet, and until when."""
+        if self.server.xet is None:
+            raise Refusal(404, "Not Found")
+        if kind == "write":
+            self._writable(repo)
+        place, until = f"local://{self.server.xet}", str(2**31)
+        headers = {"X-Xet-Cas-Url": place, "X-Xet-Token-Expiration": until, "X-Xet-Access-Token": "xet"}
+        self._answer({"casUrl": place, "exp": int(until), "accessToken": "xet"}, headers)
+
+    def _learn_from_xet(self, repo: Repo) -> None:
+        if self.server.xet is not None:
+            self.server.store.xet |= stored(self.server.xet)
+            repo.large |= set(self.server.store.xet)
+
     def lfs_put(self, repo: str, oid: str) -> None:
         """The content of a large file; kept only if it's the one that was announced."""
         temporary = self.server.store.folder / f".{oid}.{threading.get_ident()}"
@@ -342,6 +361,7 @@ class Handler(BaseHTTPRequestHandler):
         found = self._repo(repo) if as_pull else self._writable(repo)
         account = self._account()
         lines = [json.loads(line) for line in self._finish_body().splitlines()]
+        self._learn_from_xet(found)
         if self.fault is not None and self.fault.action == "overtake":
             self._by_hand(found, "note.txt", b"by somebody else")
         if self.fault is not None and self.fault.action == "spoil":
@@ -381,6 +401,9 @@ class Handler(BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{entry.etag}"', "Accept-Ranges": "bytes"}
         if entry.sha256:
             headers |= {"X-Linked-Etag": f'"{entry.sha256}"', "X-Linked-Size": str(entry.size)}
+        if entry.sha256 in self.server.store.xet:
+            token = f"{self.server.url}/api/datasets/{repo}/xet-read-token/{commit.oid}"
+            headers |= {"X-Xet-Hash": self.server.store.xet[entry.sha256], "Link": f'<{token}>; rel="xet-auth"'}
         wanted = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
         if wanted is None:
             headers["Content-Length"] = str(entry.size)
@@ -458,6 +481,7 @@ ENDPOINTS: list[tuple[str, str, Callable[..., None]]] = [
     ("POST", rf"{API}/paths-info/{REVISION}", Handler.paths_info),
     ("GET|HEAD", rf"/datasets/{REPO}/resolve/{REVISION}/(?P<path>.+)", Handler.resolve),
     ("POST", rf"/datasets/{REPO}\.git/info/lfs/objects/batch", Handler.lfs_batch),
+    ("GET", rf"{API}/xet-(?P<kind>read|write)-token/{REVISION}", Handler.xet_token),
     ("PUT", LFS, Handler.lfs_put),
     ("PUT", rf"{LFS}/part/(?P<number>\d+)", Handler.lfs_part),
     ("POST", rf"{LFS}/done", Handler.lfs_done),

@@ -128,6 +128,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.repos: dict[str, Repo] = {}
+        self.xet: dict[str, str] = {}
         self.lock = threading.Lock()
         self.accounts = {
             "hf_write": Account("alice", ("acme",), "write"),
@@ -174,7 +175,8 @@ class Store:
             content = base64.b64decode(value["content"])
             tree[path] = Entry(content, len(content))
         elif key == "lfsFile":
-            if value["oid"] not in repo.large or self.large_path(value["oid"]).stat().st_size != value["size"]:
+            there = self.large_path(value["oid"])
+            if value["oid"] not in repo.large or (there.is_file() and there.stat().st_size != value["size"]):
                 raise Refusal(400, f"LFS pointer of {path} points to a file that doesn't exist")
             tree[path] = Entry.large(value["oid"], value["size"])
         elif key == "deletedFile":
