@@ -294,17 +294,24 @@ def _audit(arguments: argparse.Namespace) -> int:
     return 1 if found["failures"] else 0
 
 
+def _faults(folder: Path, workers: int) -> list[str]:
+    """What is wrong with a dataset's rows."""
+    from builder import dataset, pipeline, validate
+
+    _say(f"validate {folder}: every clip is decoded and measured again")
+    with pipeline.processes(workers) as each:
+        return validate.check(folder, dataset.heard_again, each)
+
+
 def _publish(arguments: argparse.Namespace) -> int:
-    from builder import dataset, pipeline, publish, release, validate
+    from builder import publish, release
     from builder.errors import DatasetInvalid
 
     seen = publish.look(release.read(arguments.dataset), arguments.repo, private=arguments.private, say=_say)
     if seen.tagged is not None:
         print(f"{arguments.repo}@{seen.release.tag} is published already, on commit {seen.tagged}: nothing is sent")
         return 0
-    _say(f"validate {arguments.dataset}: every clip is decoded and measured again")
-    with pipeline.processes(arguments.workers) as each:
-        faults = validate.check(arguments.dataset, dataset.heard_again, each)
+    faults = _faults(arguments.dataset, arguments.workers)
     if faults:
         raise DatasetInvalid(f"{arguments.dataset} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
     print(publish.preview(seen) if arguments.dry_run else publish.push(seen, private=arguments.private, pr=arguments.pr))
@@ -314,7 +321,7 @@ def _publish(arguments: argparse.Namespace) -> int:
 def _pull_check(arguments: argparse.Namespace) -> int:
     from tempfile import TemporaryDirectory
 
-    from builder import dataset, layout, pipeline, publish, release, validate
+    from builder import layout, publish, release
     from builder.errors import NotPublished
 
     repo_id, at, revision = arguments.version.partition("@")
@@ -323,10 +330,8 @@ def _pull_check(arguments: argparse.Namespace) -> int:
     with TemporaryDirectory() as cache:
         fetched = publish.fetch(repo_id, revision, Path(cache), _say)
         manifest = layout.read_manifest(fetched.folder)
-        _say(f"validate release {manifest.get('release')}: every clip is decoded and measured again")
-        with pipeline.processes(arguments.workers) as each:
-            found = validate.check(fetched.folder, dataset.heard_again, each)
-        faults = [*fetched.faults, *release.faults(fetched.folder, manifest), *release.tag_faults(manifest, revision), *found]
+        faults = [*fetched.faults, *release.faults(fetched.folder, manifest), *release.tag_faults(manifest, revision)]
+        faults += _faults(fetched.folder, arguments.workers)
     for fault in faults:
         print(fault)
     n_rows = sum(item["n_rows"] for item in manifest["shards"])

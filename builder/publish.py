@@ -8,7 +8,8 @@ The order is what makes it safe to stop anywhere and to run again:
    branch on, the Hub refuses it.
 3. The commit's tree is compared with the release, checksum by checksum; only then it's tagged. A tag never moves.
 
-An answer that gets lost may hide success: what creates a commit, a pull request or a tag looks before it asks again.
+An answer that gets lost may hide success, so nothing is asked for again that could then be done twice: a commit names its parent, a
+pull request is looked for first, and a tag that is there already is compared.
 """
 
 from __future__ import annotations

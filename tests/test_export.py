@@ -100,6 +100,7 @@ def test_controls_are_exported_by_their_name(audited: Path, tmp_path: Path) -> N
     assert json.loads((tmp_path / "out" / "test.jsonl").read_text())["answer"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", list(export.FORMS))
 def test_no_folder_is_larger_than_the_hub_takes(form: str, tmp_path: Path) -> None:
     """12,000 clips of one split: folders of at most 10,000 files, whose names tell no label."""

@@ -22,7 +22,7 @@ from hub.client import Commands, Said, Server, serving
 
 from builder import card, pipeline, recipe, shard
 from builder.acoustics import audio
-from builder.layout import MAX_GROUP_BYTES, features, split_of, write_json
+from builder.layout import MAX_GROUP_BYTES, features, write_json
 from builder.records import Sound
 
 pytestmark = pytest.mark.slow
@@ -275,6 +275,31 @@ def test_a_download_ends_though_answers_are_cut(hub: Server, audited: Path) -> N
     assert any(item["fault"] == "cut" for item in hub.log())
 
 
+def killed_at(hub: Server, dataset: Path, request: str, every: int = 1) -> None:
+    """Publish, and kill -9 the publisher while the Hub holds a request."""
+    hub.go_wrong({"match": request, "action": "hold", "every": every})
+    command = [sys.executable, "-c", COMMAND, "publish", "acme/vocalgrad", "--dataset", str(dataset), "--workers", "1"]
+    with subprocess.Popen(command, env=hub.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until = time.monotonic() + 60
+        while not any(item["fault"] == "hold" for item in hub.log()) and time.monotonic() < until:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    time.sleep(0.5)  # what had all come by then is noted
+
+
+def test_killed_amid_uploads_the_next_run_sends_the_rest(hub: Server, audited: Path) -> None:
+    """Every shard arrives once over both runs."""
+    killed_at(hub, audited, "^PUT ", every=3)
+    first = arrived(hub)
+    hub.go_wrong()
+    assert publish(hub, audited).status == 0
+    assert 0 < len(first) < len(parquets(audited))
+    assert Counter(first + arrived(hub)) == Counter(
+        f"PUT /lfs/acme/vocalgrad/{hashlib.sha256(content).hexdigest()}" for content in parquets(audited).values()
+    )
+
+
 def second_seed(audited: Path, folder: Path) -> Path:
     """The same recipe under another seed, built and audited."""
     run: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -294,14 +319,7 @@ def test_killed_between_upload_and_commit_the_old_version_stands_and_nothing_is_
     """kill -9 with all uploaded and nothing committed: users see the old version whole; the next run sends no file again."""
     assert publish(hub, audited).status == 0
     new = second_seed(audited, tmp_path)
-    hub.go_wrong({"match": "/commit/main$", "action": "hold"})
-    command = [sys.executable, "-c", COMMAND, "publish", "acme/vocalgrad", "--dataset", str(new), "--workers", "1"]
-    with subprocess.Popen(command, env=hub.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 60
-        while not any(item["fault"] == "hold" for item in hub.log()) and time.monotonic() < until:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    killed_at(hub, new, "/commit/main$")
     assert len(arrived(hub)) == len(parquets(new))
     hub.go_wrong()
     load = (
@@ -323,13 +341,7 @@ def test_killed_between_upload_and_commit_the_old_version_stands_and_nothing_is_
 
 def test_killed_between_commit_and_tag_the_next_run_tags(hub: Server, audited: Path) -> None:
     """The commit is there already: it's found whole and gets its name."""
-    hub.go_wrong({"match": "/tag/", "action": "hold"})
-    command = [sys.executable, "-c", COMMAND, "publish", "acme/vocalgrad", "--dataset", str(audited), "--workers", "1"]
-    with subprocess.Popen(command, env=hub.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 60
-        while not any(item["fault"] == "hold" for item in hub.log()) and time.monotonic() < until:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGKILL)
+    killed_at(hub, audited, "/tag/")
     hub.go_wrong()
     assert publish(hub, audited).status == 0
     assert [request.split("/")[-2] for request in hub.sent()] == ["tag"]
@@ -348,9 +360,3 @@ def test_later_versions_leave_earlier_tags_alone(hub: Server, audited: Path, tmp
     assert "is published already" in commands("publish", "acme/vocalgrad", "--dataset", audited, "--workers", "1").out
     assert hub.sent() == []
     commands.close()
-
-
-def test_splits_are_those_of_the_manifest(audited: Path) -> None:
-    """Every shard is in a split that the card lists."""
-    manifest = json.loads((audited / "manifest.json").read_text())
-    assert {split_of(item["shard"]) for item in manifest["shards"]} == {"train", "validation", "test"}
