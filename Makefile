@@ -1,4 +1,5 @@
 # make build   the dataset, in ./vocalgrad/        RECIPE=recipes/default.yaml SEED= OUT=vocalgrad WORKERS=
+# make publish REPO=org/name   it, to the Hugging Face Hub   OUT=vocalgrad PRIVATE=1 PR=1 DRY=1
 # make test    the tests                           TESTS="-m slow" for the slow ones
 # make lint    style and types
 PYTHON ?= python3
@@ -9,10 +10,14 @@ TESTS ?= -m "not slow"
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: build test lint clean
+.PHONY: build publish test lint clean
 
 build: $(READY)
 	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
+
+publish: $(READY)
+	@test -n "$(REPO)" || { echo "name the repository: make publish REPO=org/name"; exit 1; }
+	@$(BIN)/vocalgrad publish "$(REPO)" --dataset "$(OUT)" $(if $(PRIVATE),--private) $(if $(PR),--pr) $(if $(DRY),--dry-run)
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)

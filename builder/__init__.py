@@ -12,6 +12,7 @@ The pipeline, one line per stage:
     card       README with configurations, from the build's numbers
     validate   reread the bytes as a stranger would
     audit      measure what else than the label's property moves or tells
+    publish    one atomic, tagged commit on the Hub, compared by checksum
 """
 
 import os

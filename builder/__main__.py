@@ -83,9 +83,25 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--pairs", type=_count, default=48, help="pairs per dimension that are measured in full (default: %(default)s)")
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("publish", _publish, "put a finished, audited dataset on the Hugging Face Hub: one commit, compared, then tagged")
+    on.add_argument("repo", help="namespace/name on the Hub")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--private", action="store_true", help="make the repository private")
+    on.add_argument("--pr", action="store_true", help="propose it in a pull request instead")
+    on.add_argument("--dry-run", action="store_true", help="only print what would be sent")
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("pull-check", _pull_check, "download a published version into a fresh cache and validate it, row by row")
+    on.add_argument("version", help="namespace/name@tag on the Hub")
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("export", _export, "write clips and metadata as files, for harnesses that don't read Parquet")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--as", dest="form", required=True, choices=("audiofolder", "webdataset", "jsonl"), help="how to write them")
+    on.add_argument("--to", type=Path, required=True, help="folder to make")
+    on.add_argument("--config", default="all", help="configuration, such as a dimension (default: %(default)s)")
+    on.add_argument("--split", default=None, help="split (default: every one)")
     on = stage("show", _show, "draw a published clip with its contours; given a dimension, pairs of it, rising beside falling")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="PNG file to write (default: ID.png)")
@@ -276,6 +292,50 @@ def _audit(arguments: argparse.Namespace) -> int:
     return 1 if found["failures"] else 0
 
 
+def _faults(folder: Path, workers: int) -> list[str]:
+    """What is wrong with a dataset's rows."""
+    from builder import checks
+
+    _say(f"validate {folder}: every clip is decoded and measured again")
+    return checks.validated(folder, workers)
+
+
+def _publish(arguments: argparse.Namespace) -> int:
+    from builder import publish, release
+    from builder.errors import DatasetInvalid
+
+    seen = publish.look(release.read(arguments.dataset), arguments.repo, private=arguments.private, say=_say)
+    if seen.tagged is not None:
+        print(f"{arguments.repo}@{seen.release.tag} is published already, on commit {seen.tagged}: nothing is sent")
+        return 0
+    faults = _faults(arguments.dataset, arguments.workers)
+    if faults:
+        raise DatasetInvalid(f"{arguments.dataset} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
+    print(publish.preview(seen) if arguments.dry_run else publish.push(seen, private=arguments.private, pr=arguments.pr))
+    return 0
+
+
+def _pull_check(arguments: argparse.Namespace) -> int:
+    from tempfile import TemporaryDirectory
+
+    from builder import layout, publish, release
+    from builder.errors import NotPublished
+
+    repo_id, at, revision = arguments.version.partition("@")
+    if not (at and revision):
+        raise NotPublished(f"{arguments.version!r} names no version: write {repo_id or 'namespace/name'}@tag, such as @v0.1.0-seed.1")
+    with TemporaryDirectory() as cache:
+        fetched = publish.fetch(repo_id, revision, Path(cache), _say)
+        manifest = layout.read_manifest(fetched.folder)
+        faults = [*fetched.faults, *release.faults(fetched.folder, manifest), *release.tag_faults(manifest, revision)]
+        faults += _faults(fetched.folder, arguments.workers)
+    for fault in faults:
+        print(fault)
+    n_rows = sum(item["n_rows"] for item in manifest["shards"])
+    print(f"{arguments.version} (commit {fetched.commit}): {n_rows} rows, {len(faults)} faults")
+    return 1 if faults else 0
+
+
 def _build(arguments: argparse.Namespace) -> int:
     from builder import checks, pipeline
 
@@ -300,6 +360,14 @@ def _build(arguments: argparse.Namespace) -> int:
     print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
     print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")
     print("  make build SEED=2                                  # fresh splits")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from builder import export
+
+    counts = export.export(arguments.dataset, arguments.to, arguments.form, arguments.config, arguments.split)
+    print(f"{arguments.to}: {arguments.form} of {arguments.config}: " + ", ".join(f"{split} {n} clips" for split, n in counts.items()))
     return 0
 
 

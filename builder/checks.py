@@ -15,7 +15,7 @@ AUDITED_PAIRS = 48
 """Pairs per dimension of which every dimension is measured."""
 
 
-def validated(root: Path, n_workers: int, remaker: dataset.Remaker | None, n_again: int = MADE_AGAIN) -> list[str]:
+def validated(root: Path, n_workers: int, remaker: dataset.Remaker | None = None, n_again: int = MADE_AGAIN) -> list[str]:
     """Every fault of a dataset's bytes, one line each.
 
     Parameters

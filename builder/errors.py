@@ -8,6 +8,7 @@
     ├── CellUnfilled            a cell ran out of candidates before it was full
     ├── WorkerDied              a worker process ended without an answer (out of memory, killed)
     ├── DatasetInvalid          the bytes of a built dataset aren't what its manifest says
+    ├── NotPublished            a dataset can't be published or fetched, or the Hub refused
     └── NotFound                no such clip, dataset or file
     Refused                     a source or sweep that can't be used: data, counted, never fatal
 
@@ -46,6 +47,10 @@ class WorkerDied(VocalgradError):
 
 class DatasetInvalid(VocalgradError):
     """A built dataset contradicts its manifest or itself."""
+
+
+class NotPublished(VocalgradError):
+    """A dataset can't go to the Hub or come from it; nothing that users see has changed, unless the message says so."""
 
 
 class NotFound(VocalgradError):

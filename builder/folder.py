@@ -5,8 +5,11 @@ Every function gives one line for every fault, and nothing where there is none.
 
 from __future__ import annotations
 
+import fnmatch
+import hashlib
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,10 @@ import yaml
 
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, split_of
 
+CARD = "README.md"
+CARD_AGAIN = "run `vocalgrad card`"
+NO_CARD = (OSError, yaml.YAMLError, LookupError, TypeError, AttributeError)
+"""What reading front matter raises that isn't a card's."""
 GROUP_SLACK = 1.2
 LOCAL_PATH = re.compile(rb"(?<![\w.~/-])(/home/|/root/|/tmp/|/Users/|[A-Za-z]:\\\\)")
 MIN_NAME = 4
@@ -52,32 +59,65 @@ def parquet_faults(file: pq.ParquetFile, name: str) -> Iterator[str]:
 
 
 def card_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
-    """A card whose configurations don't hold the manifest's shards, or say other counts or columns."""
+    """A card whose configurations don't hold the manifest's shards, or say another build, other counts or columns.
+
+    `datasets` caches a folder by its card, and takes missing shards for none: a card of another build would give others old rows.
+    """
     try:
-        front = yaml.safe_load((root / "README.md").read_text(encoding="utf-8").split("---\n")[1])
-        configs = {item["config_name"]: item["data_files"] for item in front["configs"]}
+        front = front_matter(root)
+        configs = {item["config_name"]: item for item in front["configs"]}
         infos = {item["config_name"]: item for item in front["dataset_info"]}
-    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
-        yield f"README.md: its configurations can't be read ({type(error).__name__}); write it again with `vocalgrad card`"
+        if set(configs) != set(infos):
+            yield f"{CARD}: configs and dataset_info name different configurations: {sorted(set(configs) ^ set(infos))}: {CARD_AGAIN}"
+            return
+        held = {item["shard"] for config in configs.values() for item in shards_in(config, manifest)}
+        columns = features(manifest["recipe"]["sample_rate_hz"])._to_yaml_list()
+        for name, config in configs.items():
+            yield from _config_faults(name, config, infos[name], columns, manifest)
+    except NO_CARD as error:
+        yield no_card(error)
         return
-    if set(configs) != set(infos):
-        yield f"README.md: configs and dataset_info name different configurations: {sorted(set(configs) ^ set(infos))}"
-        return
-    rows = {f"data/{item['shard']}.parquet": item["n_rows"] for item in manifest["shards"]}
-    columns = features(manifest["recipe"]["sample_rate_hz"])._to_yaml_list()
-    found: set[str] = set()
-    for name, files in configs.items():
-        if infos[name]["features"] != columns:
-            yield f"README.md: {name}: other columns than the shards have"
-        said = {item["name"]: item["num_examples"] for item in infos[name]["splits"]}
-        for part in files:
-            mine = [path for path in rows for pattern in part["path"] or () if Path(path).match(pattern)]
-            mine = [path for path in mine if split_of(path.removesuffix(".parquet")) == part["split"]]
-            found |= set(mine)
-            total = sum(rows[path] for path in mine)
-            if said.get(part["split"]) != total:
-                yield f"README.md: {name} x {part['split']}: {said.get(part['split'])} rows, the manifest's shards have {total}"
-    yield from (f"README.md: no configuration holds {path}" for path in sorted(set(rows) - found))
+    yield from (f"{CARD}: no configuration holds {item['shard']}" for item in manifest["shards"] if item["shard"] not in held)
+
+
+def _config_faults(
+    name: str, config: Mapping[str, Any], info: Mapping[str, Any], columns: Any, manifest: Mapping[str, Any]
+) -> Iterator[str]:
+    shards = shards_in(config, manifest)
+    content = hashlib.sha256("".join(item["parquet_sha256"] for item in shards).encode()).hexdigest()
+    if config["version"] != manifest["version"] or content not in config["description"]:
+        yield f"{CARD}: configuration {name} is of another build: {CARD_AGAIN}"
+    if info["features"] != columns:
+        yield f"{CARD}: configuration {name} has other columns than the shards: {CARD_AGAIN}"
+    counts: Counter[str] = Counter()
+    for item in shards:
+        counts[split_of(item["shard"])] += item["n_rows"]
+    said = Counter({item["name"]: item["num_examples"] for item in info["splits"]})
+    for split in sorted({*said, *counts}):
+        if said[split] != counts[split]:
+            yield f"{CARD}: configuration {name}, {split}: {said[split]} rows, its shards have {counts[split]}: {CARD_AGAIN}"
+
+
+def front_matter(root: Path) -> dict[str, Any]:
+    """The card's YAML; raises one of `NO_CARD`."""
+    found: dict[str, Any] = yaml.safe_load((root / CARD).read_text(encoding="utf-8").split("---\n")[1])
+    return found
+
+
+def no_card(error: Exception) -> str:
+    """One line about front matter that couldn't be read."""
+    said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'empty'}"
+    return f"{CARD}: its front matter isn't a card of `vocalgrad` ({said}): {CARD_AGAIN}"
+
+
+def shards_in(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The manifest's entries of the shards that a card's configuration holds, in order."""
+    patterns = [(files["split"], pattern) for files in config["data_files"] for pattern in files["path"] or ()]
+
+    def held(shard: str) -> bool:
+        return any(split == split_of(shard) and fnmatch.fnmatchcase(f"data/{shard}.parquet", pattern) for split, pattern in patterns)
+
+    return [item for item in manifest["shards"] if held(item["shard"])]
 
 
 def local_faults(root: Path) -> Iterator[str]:

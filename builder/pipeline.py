@@ -1,6 +1,8 @@
 """Walks the stages over shards, on an executor, resuming.
 
-    recipe -> sources -> plan -> (render -> measure -> label -> shard) per shard -> card -> validate -> audit
+    recipe -> sources -> plan -> (render -> measure -> label -> shard) per shard -> card -> validate -> audit -> publish
+
+Publishing is a command of its own.
 
 A build goes to `<out>.partial` and takes the place of `<out>` only when it's whole and valid, so what is under `<out>` is
 never half-written; there it's audited. A shard that's already there (in either place) is kept if its report carries the
@@ -38,7 +40,7 @@ from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
 from builder.workers import start_quietly, stop
 
-STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit")
+STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish")
 
 PACKAGES = (
     "datasets", "metasona", "numpy", "onnxruntime", "praat-parselmouth", "pyarrow", "pyloudnorm", "scipy", "soundfile", "soxr", "swift-f0",

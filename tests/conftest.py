@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from builder import pin_threads
 
@@ -15,6 +16,7 @@ from pathlib import Path  # noqa: E402 (the environment must be set before numpy
 import pytest  # noqa: E402
 
 from builder import pipeline, recipe, sources  # noqa: E402
+from builder.__main__ import main  # noqa: E402
 from builder.pipeline import Built  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -38,3 +40,27 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The smoke recipe, built whole by two workers."""
     out = tmp_path_factory.mktemp("smoke") / "vocalgrad"
     return pipeline.build(RECIPES / "smoke.yaml", None, out, 2, lambda line: None)
+
+
+NOISE = """\
+include: base.yaml
+dimension: loudness
+speech: {corpus: null}
+tiers: {medium: 4.0}
+curves: [linear]
+pairs_per_cell: {train: 1, validation: 1, test: 2}
+controls_per_kind: {train: 0, validation: 0, test: 1}
+sources:
+  - {kind: noise}
+"""
+
+
+@pytest.fixture(scope="session")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of four pairs of noise and a control, built and audited by the command: ready to be published."""
+    folder = tmp_path_factory.mktemp("audited")
+    shutil.copy(RECIPES / "base.yaml", folder)
+    (folder / "noise.yaml").write_text(NOISE)
+    out = folder / "ds"
+    assert main(["build", "--recipe", str(folder / "noise.yaml"), "--out", str(out), "--workers", "1"]) == 0
+    return out

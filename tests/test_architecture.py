@@ -16,12 +16,14 @@ from builder.dimensions import DIMENSIONS
 
 ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
-STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit"}
+STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
-    "cues", "fingerprints", "folder", "leakage", "middles", "printout", "shortcuts", "truth", "workers",
+    "cues", "fingerprints", "folder", "leakage", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
 }  # fmt: skip
-COMPOSERS = {"charts", "checks", "fill", "imposed", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
+COMPOSERS = {
+    "charts", "checks", "dataset", "export", "fill", "imposed", "pipeline", "progress", "report", "rows", "show", "__main__", "__init__",
+}  # fmt: skip
 
 
 def imported(path: Path) -> set[str]:
@@ -70,6 +72,12 @@ def test_one_file_imports_parselmouth() -> None:
     """Praat has one adapter."""
     users = [path for path in BUILDER.rglob("*.py") if re.search(r"^\s*(import|from) parselmouth", path.read_text(), re.M)]
     assert users == [BUILDER / "acoustics" / "praat.py"]
+
+
+def test_one_file_talks_to_the_hub() -> None:
+    """Publishing has one client."""
+    users = [path for path in BUILDER.rglob("*.py") if re.search(r"HfApi|snapshot_download|hf_hub_download", path.read_text())]
+    assert users == [BUILDER / "publish.py"]
 
 
 def test_measures_cannot_see_the_plan() -> None:

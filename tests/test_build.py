@@ -484,10 +484,14 @@ def test_a_shard_without_page_index_is_found(smoke: Built, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (r"num_examples: \d+", "num_examples: 7", r"README.md: all x train: 7 rows, the manifest's shards have \d+"),
-        (r"    - data/pan/test-\*.parquet\n", "", r"README.md: no configuration holds data/pan/test-00000-of-00001.parquet"),
-        (r"dtype: float64", "dtype: float32", r"README.md: all: other columns than the shards have"),
-        (r"configs:", "config:", r"README.md: its configurations can't be read \(KeyError\); write it again with `vocalgrad card`"),
+        (
+            r"num_examples: \d+",
+            "num_examples: 7",
+            r"README.md: configuration all, train: 7 rows, its shards have \d+: run `vocalgrad card`",
+        ),
+        (r"    - data/pan/test-\*.parquet\n", "", r"README.md: no configuration holds pan/test-00000-of-00001"),
+        (r"dtype: float64", "dtype: float32", r"README.md: configuration all has other columns than the shards: run `vocalgrad card`"),
+        (r"configs:", "config:", r"README.md: its front matter isn't a card of `vocalgrad` \(KeyError: 'configs'\): run `vocalgrad card`"),
         (r"- config_name: pan\n  features", "- config_name: pam\n  features", r"README.md: configs and dataset_info name different .*"),
     ],
 )
