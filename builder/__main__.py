@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,25 @@ def _sources(arguments: argparse.Namespace) -> int:
         columns = "".join(f"{count[speaker]:>11}" for count in counts.values())
         print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{split_of[speaker]:<12}{columns}")
     print(f"{len(split_of)} speakers, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
+    _print_bandwidths(gathered.bandwidth_hz)
+    used = Counter(spec.licence for specs in gathered.by_kind.values() for spec in specs)
+    print("licences: " + (", ".join(f"{name} {n}" for name, n in sorted(used.items())) or "none"))
     print("refused: " + (", ".join(f"{reason} {n}" for reason, n in sorted(gathered.refused.items())) or "nothing"))
     for line in gathered.details:
         print(f"  {line}")
     return 0
+
+
+def _print_bandwidths(bandwidth_hz: Mapping[str, float]) -> None:
+    """For each bandwidth that dimensions need, how many recordings reach it."""
+    from builder.dimensions import DIMENSIONS
+
+    needing: dict[float, list[str]] = {}
+    for dimension in DIMENSIONS:
+        needing.setdefault(dimension.band.needs_hz, []).append(dimension.name)
+    for needs_hz, names in sorted(needing.items()):
+        reach = sum(found >= needs_hz for found in bandwidth_hz.values())
+        print(f"{reach} of {len(bandwidth_hz)} recordings reach up to {needs_hz:.0f} Hz: {', '.join(names)}")
 
 
 def _plan(arguments: argparse.Namespace) -> int:

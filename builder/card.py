@@ -7,6 +7,7 @@ the version and a digest of its shards, or a rebuilt folder would give old rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ import jinja2
 import numpy as np
 import yaml
 
+from builder import licences
 from builder.dimensions import BY_NAME
 from builder.layout import features, read_rows, split_of, write_text
 from builder.records import CONTROLS
@@ -33,8 +35,7 @@ def write(root: Path, manifest: Mapping[str, Any], sample_rate_hz: int) -> None:
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     body = template.render(manifest=manifest, facts=facts, dimensions=[BY_NAME[name] for name in facts["dimensions"]])
     write_text(f"---\n{front}---\n\n{body}", root / "README.md")
-    lines = "\n".join(f"- {line}" for line in facts["attributions"])
-    write_text(f"# Sources of the sounds\n\n{lines}\n", root / "ATTRIBUTION.md")
+    write_text(_attribution(manifest, facts), root / "ATTRIBUTION.md")
 
 
 def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,8 +70,12 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "speakers": sorted({row["speaker_id"] for row in rows if row["language"]}),
         "languages": sorted({row["language"] for row in rows if row["language"]}),
         "licences": sorted({row["licence"] for row in rows}),
-        "attributions": sorted({row["attribution"] for row in rows}),
+        "attributions": {
+            name: sorted({row["attribution"] for row in rows if row["licence"] == name}) for name in {row["licence"] for row in rows}
+        },
         "imposed": [row for row in imposed(manifest["imposed"]) if row["n_clips"]],
+        "clips_by_licence": Counter(row["licence"] for row in rows),
+        "clips_by_sex": {split: _clips_by_sex(rows, split, manifest["sources"]["sex"]) for split in splits},
         "witness_undecided": sum(row["witness"] == "undecided" for row in rows),
         "splits": splits,
     }
@@ -92,6 +97,33 @@ def _distinct(rows: Sequence[Mapping[str, Any]], dimension: str, split: str) -> 
     mine = [row for row in rows if row["dimension"] == dimension and row["split"] == split and row["direction"] is not None]
     speakers = {row["speaker_id"] for row in mine if row["language"]}
     return len(mine), len({row["source_id"] for row in mine}), len(speakers)
+
+
+def _licence(manifest: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """What the dataset is published under: what the recipe declares, else the licence that all rows have, else `other`."""
+    declared = str(manifest["recipe"]["licence"])
+    return facts["licences"][0] if declared == licences.MIXED and len(facts["licences"]) == 1 else declared
+
+
+def _attribution(manifest: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """The lines to print for the sounds, by licence, with what was done to them."""
+    parts = [
+        "# Sources of the sounds",
+        "Every clip was made from one of these by vocalgrad: real speech is cut, brought to one level and processed, so that one audible "
+        "property rises or falls; a row's `plan` says which stretch and what was done to it. The licences are those of the sources, named "
+        "in each row.",
+    ]
+    for name in facts["licences"]:
+        told = manifest["sources"]["licences"][name]
+        lines = [f"- {line}" for line in facts["attributions"][name]]
+        parts += [f"## {name}", f"Asks: {told['asks']}. Terms: {told['text']}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _clips_by_sex(rows: Sequence[Mapping[str, Any]], split: str, sex: Mapping[str, str]) -> Counter[str]:
+    """Labelled clips of real voices in a split: by f, m, and unknown."""
+    voices = [row["speaker_id"] for row in rows if row["split"] == split and row["language"] and row["direction"] is not None]
+    return Counter(sex.get(speaker, "unknown") for speaker in voices)
 
 
 def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, Any], sample_rate_hz: int) -> dict[str, Any]:
@@ -117,8 +149,7 @@ def _front_matter(root: Path, manifest: Mapping[str, Any], facts: Mapping[str, A
         )
         infos.append(_info(root, name, columns, shards, splits))
     return {
-        "license": manifest["recipe"]["licence"],
-        **({"license_name": "mixed-per-row", "license_link": "ATTRIBUTION.md"} if manifest["recipe"]["licence"] == "other" else {}),
+        **licences.on_card(_licence(manifest, facts)),
         "pretty_name": "vocalgrad",
         "language": facts["languages"] or ["zxx"],
         "tags": ["audio", "psychoacoustics", "auditory-perception", "benchmark"],

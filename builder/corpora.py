@@ -12,7 +12,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -22,6 +22,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from builder import fetch
 from builder.acoustics import audio
 from builder.errors import CorpusUnavailable, RecipeError
+from builder.licences import CUSTOM, KNOWN, Terms
 from builder.strict_yaml import Strict, YamlFile, checked, one_of
 
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
@@ -101,6 +102,15 @@ class CorpusFile(Strict):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
     files: Annotated[tuple[FileEntry, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v), Field(min_length=1)]
     attributions: Mapping[str, Word] = Field(default_factory=dict)
+    licences: Mapping[str, Terms] = Field(default_factory=dict)
+
+    @field_validator("licences")
+    @classmethod
+    def _not_known(cls, value: Mapping[str, Terms]) -> Mapping[str, Terms]:
+        for name in value:
+            if name in KNOWN:
+                raise ValueError(f"the terms of {name} are known; state only those of others, such as {CUSTOM}NAME")
+        return value
 
 
 @dataclass(frozen=True)
@@ -144,11 +154,14 @@ class Corpus:
         Sorted by member and speaker: folder order never matters.
     location
         Where each member lies.
+    licences
+        Terms of licences that SPDX doesn't list.
     """
 
     name: str
     recordings: tuple[Recording, ...]
     location: Mapping[str, Path]
+    licences: Mapping[str, Terms] = field(default_factory=dict)
 
 
 # -- where corpora lie ------------------------------------------------------------------------------------------------
@@ -202,7 +215,7 @@ def load(path: Path) -> Corpus:
         )
     location = {item.member: root / item.member for root, items in zip(roots, listed, strict=True) for item in items}
     ordered = sorted((item for items in listed for item in items), key=lambda item: (item.member, item.speaker, item.segments_s or ()))
-    return Corpus(corpus.name, tuple(ordered), location)
+    return Corpus(corpus.name, tuple(ordered), location, corpus.licences)
 
 
 def _place_faults(file: YamlFile) -> list[str]:

@@ -2,7 +2,13 @@
 
 How speech is found: a frame is speech where its level is within 20 dB of the loudest within half a second and 30 dB of
 the recording's loud frames (95th percentile). Runs of speech closer than `max_pause_s` form a stretch; stretches are cut at
-their pauses (or, without one, at the quietest moment) into cuts of `min_s` to `max_s`.
+their pauses (or, without one, at the quietest moment) into cuts of `min_s` to `max_s`. A cut begins and ends with a frame of
+speech (64 ms, each 10 ms).
+
+What a cut must be, each with a limit in the recipe's `speech` and a counted reason: long enough (`min_s`, `max_s`: too_short), loud
+enough (`min_level_dbfs`, its loud frames: too_quiet), unclipped (`max_clipped` samples: clipped), clear of the recording's floor
+(`min_snr_db`: noisy) and voiced in a share of its frames (`min_voiced`: unvoiced). A knock far over the speech is refused too
+(no_headroom). How far up a recording reaches is measured here, and asked for by the dimensions that need it.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from builder import fetch
-from builder.acoustics import audio, meters, praat
+from builder.acoustics import audio, bandwidth, meters, praat
 from builder.corpora import Corpus, Recording
 from builder.errors import Refused
 from builder.recipe import SpeechRule
@@ -44,16 +50,17 @@ class Cut:
 
 @dataclass
 class Survey:
-    """What reading a corpus found: usable cuts, and what was refused, counted by reason with examples."""
+    """What reading a corpus found: usable cuts, what was refused, counted by reason with examples, and members' bandwidths."""
 
     cuts: list[Cut] = field(default_factory=list)
     syllables: list[tuple[Cut, int, int]] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
+    bandwidth_hz: dict[str, float] = field(default_factory=dict)
 
-    def refuse(self, what: str, refusal: Refused) -> None:
+    def refuse(self, what: str, refusal: Refused, count: int = 1) -> None:
         """Count a refusal and keep its detail."""
-        self.refused[refusal.reason.value] += 1
+        self.refused[refusal.reason.value] += count
         self.details.append(f"{what}: {refusal}")
 
 
@@ -117,6 +124,11 @@ def read_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sampl
     return _read_cached(path, _stamp(path), raw, rule.channels, rule.min_rate_hz, sample_rate_hz)
 
 
+def recorded_bandwidth_hz(sound: Sound) -> float:
+    """How far up a whole recording reaches, in Hz; measured once as long as the recording is kept."""
+    return sound.once("bandwidth_hz", bandwidth.bandwidth_hz)
+
+
 def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
     """Read every recording of a corpus and cut it into usable stretches of speech.
 
@@ -130,6 +142,7 @@ def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
         what = f"{recording.member} ({recording.speaker})"
         try:
             sound = read_recording(corpus, recording, rule, sample_rate_hz)
+            found.bandwidth_hz[recording.member] = recorded_bandwidth_hz(sound)
             peak_dbfs = audio.peak_dbfs(sound)
             if peak_dbfs < QUIETEST_DBFS:
                 raise Refused(Reason.SILENT, f"peak {peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")
@@ -219,7 +232,10 @@ def _split(
 
 
 def _check_cut(cut: Sound, whole: Sound, rule: SpeechRule) -> None:
-    """Refuse a cut that is clipped, noisy, mostly unvoiced, or holds a click far above its speech."""
+    """Refuse a cut that is too quiet, clipped, noisy, mostly unvoiced, or holds a click far above its speech."""
+    loud_dbfs = float(np.percentile(meters.frame_level_db(cut).value, 95))
+    if loud_dbfs < rule.min_level_dbfs:
+        raise Refused(Reason.TOO_QUIET, f"loud frames at {loud_dbfs:.0f} dBFS, at least {rule.min_level_dbfs:.0f} dBFS are needed")
     clipped = _clipped(cut.samples)
     if clipped > rule.max_clipped:
         raise Refused(Reason.CLIPPED, f"{clipped} samples at full scale, at most {rule.max_clipped} are allowed")

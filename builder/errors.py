@@ -5,6 +5,7 @@
     VocalgradError              anything below; `__main__` prints it without a traceback
     ├── RecipeError             a recipe or corpus file is wrong: every fault at once
     ├── CorpusUnavailable       a corpus file can't be fetched or fails its checksum
+    ├── LicencesForbid          the sources' licences don't allow the dataset that the recipe asks for
     ├── CellUnfilled            a cell ran out of candidates before it was full
     ├── WorkerDied              a worker process ended without an answer (out of memory, killed)
     ├── DatasetInvalid          the bytes of a built dataset aren't what its manifest says
@@ -35,6 +36,18 @@ class RecipeError(VocalgradError):
 
 class CorpusUnavailable(VocalgradError):
     """A corpus file can't be fetched, or what was fetched isn't the file that was asked for."""
+
+
+class LicencesForbid(VocalgradError):
+    """The licences of the sources don't allow what the recipe asks for. The message lists every one with its clause."""
+
+    def __init__(self, refusals: list[str]) -> None:
+        self.refusals = refusals
+        super().__init__(
+            "the licences of the sources don't allow this dataset; nothing was rendered:\n"
+            + "\n".join(f"  {line}" for line in refusals)
+            + "\ntake such recordings out of the corpus, or build them as a dataset of their own"
+        )
 
 
 class CellUnfilled(VocalgradError):

@@ -146,6 +146,16 @@ def judge_control(pair: PairPlan, source: Source, margins: Margins) -> Clip:
     return Clip(sound, 0, heard, contour, contour.value, None, None, None, seen, {}, dimension.basis, source.start_s, source.end_s)
 
 
+def _check_band(dimension: Dimension, source: Source) -> None:
+    """Refuse a recording that doesn't reach up to what the dimension acts on, whatever the sweep's size."""
+    if source.bandwidth_hz < dimension.band.needs_hz:
+        raise Refused(
+            Reason.NARROW_BAND,
+            f"the recording reaches up to {source.bandwidth_hz:.0f} Hz, {dimension.name} needs {dimension.band.needs_hz:.0f} Hz: "
+            f"{dimension.band.reason}",
+        )
+
+
 def judge_pair(pair: PairPlan, source: Source, margins: Margins) -> tuple[Clip, Clip]:
     """Both clips of a pair, rising first; raises as `judge` at the first failed rule."""
     return judge(pair, source, 1, margins), judge(pair, source, -1, margins)
@@ -229,6 +239,7 @@ class Filler:
 
     def _judged(self, pair: PairPlan) -> tuple[Clip, ...]:
         source = self._source(pair)
+        _check_band(BY_NAME[pair.dimension], source)
         if pair.cell.is_control:
             return (judge_control(pair, source, self.shard.margins),)
         return judge_pair(pair, source, self.shard.margins)

@@ -31,13 +31,16 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import builder
-from builder import card, checks, dataset, plan, recipe, shard, sources
-from builder.errors import DatasetInvalid, VocalgradError, WorkerDied
+from builder import card, checks, dataset, licences, plan, recipe, shard, sources
+from builder.acoustics import voice
+from builder.errors import DatasetInvalid, LicencesForbid, VocalgradError, WorkerDied
 from builder.fill import Context, Filler
 from builder.layout import parquet_path, report_path, write_json
+from builder.licences import Licence
 from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
+from builder.synthesis import SYNTHESIS_LICENCE
 from builder.workers import start_quietly, stop
 
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish")
@@ -148,10 +151,33 @@ class Built:
 
 
 def load_plan(path: Path, seed: int | None) -> tuple[Plan, sources.Gathered]:
-    """Recipe, sources and plan, before any sound is made."""
+    """Recipe, sources and plan, before any sound is made.
+
+    Raises
+    ------
+    LicencesForbid
+        What may be drawn on can't be published as the recipe says.
+    """
     checked = recipe.load(path, seed)
     gathered = sources.gather(checked, path.parent)
-    return plan.make(checked, gathered.by_kind), gathered
+    planned = plan.make(checked, gathered.by_kind, gathered.sex)
+    _, refusals = licences.combine(_licences_used(planned), _known_licences(gathered), checked.licence)
+    if refusals:
+        raise LicencesForbid(refusals)
+    return planned, gathered
+
+
+def _licences_used(planned: Plan) -> dict[str, str]:
+    """Licence of each source that a shard may use -> the first such source, for messages."""
+    found = {SYNTHESIS_LICENCE: "synthesis"} if any(c.kind in voice.MAKERS for item in planned.shards for c, _ in item.wanted) else {}
+    for spec in (spec for item in planned.shards for specs in item.pool.values() for spec in specs):
+        name = f"{spec.parameters.get('member')} ({spec.speaker_id})"
+        found[spec.licence] = min(found.get(spec.licence, name), name)
+    return found
+
+
+def _known_licences(gathered: sources.Gathered) -> dict[str, Licence]:
+    return licences.known_with({name: terms for corpus in gathered.corpora.values() for name, terms in corpus.licences.items()})
 
 
 def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable[[str], None]) -> Built:
@@ -292,6 +318,7 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
     values = used.model_dump(mode="json")
     values["speech"]["corpus"] = next(iter(gathered.corpora), None)
     refused = {"refused": dict(sorted(gathered.refused.items())), "details": sorted(gathered.details)}
+    known = _known_licences(gathered)
     return {
         "name": used.name,
         "version": used.version,
@@ -308,7 +335,8 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
         "sources": {
             **refused,
             "speakers": {speaker: planned.split_of[speaker] for speaker in sorted(planned.split_of)},
-            "sex": {speaker: gathered.sex[speaker] for speaker in sorted(planned.split_of) if gathered.sex.get(speaker)},
+            "sex": {speaker: sex for speaker in sorted(planned.split_of) if (sex := gathered.sex.get(speaker))},
+            "licences": {name: {"text": known[name].text, "asks": known[name].asks} for name in sorted(_licences_used(planned))},
         },
     }
 

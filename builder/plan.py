@@ -10,8 +10,10 @@ Each cell has an endless, ordered row of candidates. A shard walks down the row 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from types import MappingProxyType
 
 from builder.acoustics import curves
 from builder.errors import CellUnfilled
@@ -62,6 +64,7 @@ def shard_digest(shard: ShardPlan) -> str:
         asdict(shard.margins),
         shard.seed,
         shard.sample_rate_hz,
+        dict(shard.sex),
     ]
     return digest(parts, 32)
 
@@ -172,7 +175,7 @@ def _fill_minimums(
 # -- shards and candidates --------------------------------------------------------------------------------------------
 
 
-def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]]) -> Plan:
+def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]], sex: Mapping[str, str | None] = MappingProxyType({})) -> Plan:
     """The plan of a whole build.
 
     Parameters
@@ -181,6 +184,8 @@ def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]]) -> Plan:
         Checked.
     real
         Kind -> real sources (`speech`, `syllables`).
+    sex
+        Speaker -> f or m, where known.
     """
     split_of = assign_splits(tuple(real.get("speech", ())), recipe)
     shards: list[ShardPlan] = []
@@ -190,8 +195,8 @@ def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]]) -> Plan:
             unreachable += [(part.dimension, rule.kind, tier) for tier in part.tiers if tier not in part.tiers_on(rule)]
         for split in SPLITS:
             if split in recipe.splits:
-                shards += _shards_of(recipe, part, split, _cells(part, split), real, split_of)
-                shards += _shards_of(recipe, part, split, _control_cells(part, split), real, split_of)
+                shards += _shards_of(recipe, part, split, _cells(part, split), real, split_of, sex)
+                shards += _shards_of(recipe, part, split, _control_cells(part, split), real, split_of, sex)
     return Plan(recipe, split_of, tuple(shards), tuple(unreachable))
 
 
@@ -220,6 +225,7 @@ def _shards_of(
     cells: list[tuple[Cell, int]],
     real: Mapping[str, tuple[SourceSpec, ...]],
     split_of: Mapping[str, str],
+    sex: Mapping[str, str | None],
 ) -> list[ShardPlan]:
     total = sum(count for _, count in cells)
     if total == 0:
@@ -227,6 +233,8 @@ def _shards_of(
     n_shards = -(-total // part.max_pairs_per_shard)
     spans = {(cell.tier, cell.curve, cell.kind): _span(part, cell) for cell, _ in cells}
     pools = {rule.kind: _pool(real, rule.kind, split, split_of) for rule in part.sources if rule.kind in SPEECH_KINDS}
+    speakers = sorted({owner(spec) for specs in pools.values() for spec in specs})
+    known = {speaker: told for speaker in speakers if (told := sex.get(speaker))}
     return [
         ShardPlan(
             dimension=part.dimension,
@@ -241,6 +249,7 @@ def _shards_of(
             seed=recipe.seed,
             sample_rate_hz=recipe.sample_rate_hz,
             controls=cells[0][0].is_control,
+            sex=known,
         )
         for index, wanted in enumerate(_dealt(cells, n_shards))
     ]
@@ -318,17 +327,30 @@ def candidates(shard: ShardPlan, cell: Cell) -> Iterator[PairPlan]:
 
 
 def _real(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:
-    """Each source once, speakers taking turns; both orders shuffled for the cell."""
+    """Each source once, sexes taking turns as long as each lasts; speakers of whom it isn't known take turns as a third.
+
+    All orders are shuffled for the cell.
+    """
+    by_sex: dict[str, list[SourceSpec]] = defaultdict(list)
+    for spec in shard.pool[cell.kind]:
+        by_sex[shard.sex.get(owner(spec), "")].append(spec)
+    sexes = sorted(by_sex, key=lambda sex: rank_of(shard.seed, str(cell), "sex", sex))
+    yield from _in_turns([_speakers_in_turns(shard, cell, by_sex[sex]) for sex in sexes])
+
+
+def _speakers_in_turns(shard: ShardPlan, cell: Cell, specs: Iterable[SourceSpec]) -> Iterator[SourceSpec]:
+    """Each source once, speakers taking turns."""
     by_speaker: dict[str, list[SourceSpec]] = defaultdict(list)
-    for spec in sorted(shard.pool[cell.kind], key=lambda spec: rank_of(shard.seed, str(cell), spec.source_id)):
+    for spec in sorted(specs, key=lambda spec: rank_of(shard.seed, str(cell), spec.source_id)):
         by_speaker[owner(spec)].append(spec)
     speakers = sorted(by_speaker, key=lambda speaker: rank_of(shard.seed, str(cell), "speaker", speaker))
-    turn = 0
-    while any(len(by_speaker[speaker]) > turn for speaker in speakers):
-        for speaker in speakers:
-            if len(by_speaker[speaker]) > turn:
-                yield by_speaker[speaker][turn]
-        turn += 1
+    yield from _in_turns([by_speaker[speaker] for speaker in speakers])
+
+
+def _in_turns(rows: Sequence[Iterable[SourceSpec]]) -> Iterator[SourceSpec]:
+    """The first of each row, then the second of each that has one, and so on."""
+    for turn in zip_longest(*rows):
+        yield from (spec for spec in turn if spec is not None)
 
 
 def _synthetic(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:

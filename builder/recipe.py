@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from builder import licences
 from builder.acoustics import curves, voice
 from builder.dimensions import BY_NAME, Dimension
 from builder.errors import RecipeError
@@ -52,7 +53,10 @@ class SplitRule(Strict):
 
 
 class SpeechRule(Strict):
-    """How a speech corpus is read and cut; units are seconds, hertz and decibels."""
+    """How a speech corpus is read, cut and chosen from; units are seconds, hertz and decibels.
+
+    `max_cuts_per_speaker` keeps a speaker's cuts of lowest keyed hash; null keeps all.
+    """
 
     corpus: str | None
     channels: Literal["mono", "mix"] = "mix"
@@ -63,6 +67,8 @@ class SpeechRule(Strict):
     min_voiced: Share = 0.35
     max_clipped: Annotated[int, Field(ge=0)] = 3
     min_snr_db: Annotated[float, Field(ge=0.0, le=60.0)] = 15.0
+    min_level_dbfs: Annotated[float, Field(ge=-70.0, le=0.0)] = -50.0
+    max_cuts_per_speaker: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> SpeechRule:
@@ -229,6 +235,12 @@ class Release(Strict):
     kinds: Annotated[tuple[SourceKind, ...], AsTuple] | None = None
     speech: SpeechRule
     splits: Mapping[str, SplitRule]
+
+    @field_validator("licence")
+    @classmethod
+    def _known_licence(cls, value: str) -> str:
+        stated = value.startswith(licences.CUSTOM)
+        return value if stated else one_of(value, (licences.MIXED, *licences.KNOWN), "licence")
 
     @field_validator("kinds")
     @classmethod

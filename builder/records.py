@@ -43,9 +43,12 @@ class Reason(StrEnum):
     CLIPPED = "clipped"
     UNVOICED = "unvoiced"
     NOT_REPEATABLE = "not_repeatable"
+    TOO_QUIET = "too_quiet"
+    OVER_QUOTA = "over_quota"
     # the sweep
     DOES_NOTHING = "does_nothing"
     OUT_OF_RANGE = "out_of_range"
+    NARROW_BAND = "narrow_band"
     NO_HEADROOM = "no_headroom"
     # the label
     UNMEASURABLE = "unmeasurable"
@@ -206,6 +209,8 @@ class Source:
         Dimensions that `synthesise` can move directly.
     synthesise
         Makes the sound again under controls (dimension -> change at each time); None for recordings.
+    bandwidth_hz
+        How far up the recording reaches that it comes from; infinite for synthesis.
     """
 
     spec: SourceSpec
@@ -215,6 +220,7 @@ class Source:
     seed: int
     controls: frozenset[str] = frozenset()
     synthesise: Callable[[Mapping[str, Callable[[FloatArray], FloatArray]]], Sound] | None = None
+    bandwidth_hz: float = float("inf")
 
 
 @dataclass(frozen=True)
@@ -341,6 +347,8 @@ class ShardPlan:
         Of the label rule.
     seed, sample_rate_hz
         The recipe's.
+    sex
+        Speaker -> f or m, of speakers in the pool of whom it's known: candidates take turns by it.
     """
 
     dimension: str
@@ -355,6 +363,7 @@ class ShardPlan:
     seed: int
     sample_rate_hz: int
     controls: bool = False
+    sex: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

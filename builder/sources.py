@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ import numpy as np
 from builder import corpora as corpora_files
 from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, file_digest, read_recording, survey
+from builder.cuts import Cut, Survey, file_digest, read_recording, recorded_bandwidth_hz, survey
 from builder.errors import NotFound, Refused
-from builder.keys import digest, seed_of, spoken_key
+from builder.keys import digest, rank_of, seed_of, spoken_key
 from builder.recipe import Recipe, SpeechRule
 from builder.records import Reason, Sound, Source, SourceSpec
 from builder.synthesis import syllable_parameters, vowel_parameters
@@ -54,13 +55,14 @@ def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus]
     if spec.kind in voice.MAKERS:
         make = partial(voice.MAKERS[spec.kind], spec.parameters, sample_rate_hz)
         return _synthesised(spec, make, voice.CONTROLS[spec.kind], seed)
-    stretch = _recorded(spec, sample_rate_hz, corpora, rule)
+    stretch, bandwidth_hz = _recorded(spec, sample_rate_hz, corpora, rule)
     if spec.kind == "vowels":
-        return _synthesised(spec, partial(vowel.Vowel(stretch).sustained, spec.parameters), vowel.CONTROLS, seed)
+        held = _synthesised(spec, partial(vowel.Vowel(stretch).sustained, spec.parameters), vowel.CONTROLS, seed)
+        return replace(held, bandwidth_hz=bandwidth_hz)
     if spec.kind == "syllables":
         stretch = _repeated(stretch, spec.parameters)
     sound = audio.faded(_roved(audio.at_reference_level(stretch), spec))
-    return Source(spec, sound, *audio.active_region_s(sound), seed)
+    return Source(spec, sound, *audio.active_region_s(sound), seed, bandwidth_hz=bandwidth_hz)
 
 
 def _roved(sound: Sound, spec: SourceSpec) -> Sound:
@@ -86,7 +88,8 @@ def _synthesised(spec: SourceSpec, make: Callable[[voice.Controls], Sound], cont
     return Source(spec, sound, *audio.active_region_s(sound), seed, controls, synthesise)
 
 
-def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> Sound:
+def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> tuple[Sound, float]:
+    """A stretch of a recording, and how far up the whole recording reaches, in Hz."""
     name, member = spec.parameters["corpus"], spec.parameters["member"]
     if name not in corpora:
         raise NotFound(f"corpus {name!r} isn't in the recipe; it holds the recording {member!r} that this clip is made from")
@@ -98,7 +101,7 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
     start, end = int(spec.parameters["start"]), int(spec.parameters["end"])
     if end > len(sound.samples):
         raise Refused(Reason.TOO_SHORT, f"{member} has {len(sound.samples)} samples, {end} are needed")
-    return Sound(sound.samples[start:end], sample_rate_hz)
+    return Sound(sound.samples[start:end], sample_rate_hz), recorded_bandwidth_hz(sound)
 
 
 def _recording(corpus: Corpus, member: str, speaker: str | None) -> Recording:
@@ -144,11 +147,13 @@ class Gathered:
     by_kind
         Kind -> sources, sorted by identifier.
     sex
-        speaker_id -> f, m or None.
+        speaker_id -> f or m; None where the corpus doesn't tell, or tells both.
     refused
         Reason -> count, of recordings and cuts.
     details
-        One line per refusal.
+        One line per refusal; of cuts over a speaker's quota one per speaker.
+    bandwidth_hz
+        Member -> how far up a readable recording reaches.
     """
 
     corpora: Mapping[str, Corpus]
@@ -156,6 +161,7 @@ class Gathered:
     sex: Mapping[str, str | None]
     refused: Mapping[str, int]
     details: tuple[str, ...]
+    bandwidth_hz: Mapping[str, float] = field(default_factory=dict)
 
 
 NOTHING = Gathered({}, {}, {}, {}, ())
@@ -180,14 +186,49 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
         return NOTHING
     corpus = corpora_files.load(folder / recipe.speech.corpus)
     found = survey(corpus, recipe.speech, recipe.sample_rate_hz)
+    _keep_quota(corpus, found, recipe)
     real = {
         "speech": [_speech_spec(corpus, cut) for cut in found.cuts],
         "syllables": [_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables],
         "vowels": [_vowel_spec(corpus, cut, low, high) for cut, low, high in found.syllables],
     }
     in_order = {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in real.items()}
-    sex = {recording.speaker: recording.sex for recording in corpus.recordings}
-    return Gathered({corpus.name: corpus}, in_order, sex, dict(found.refused), tuple(found.details))
+    sex = _sex_of_speakers(corpus.recordings)
+    return Gathered({corpus.name: corpus}, in_order, sex, dict(found.refused), tuple(found.details), found.bandwidth_hz)
+
+
+def _keep_quota(corpus: Corpus, found: Survey, recipe: Recipe) -> None:
+    """Keep each speaker's cuts of lowest hash, as many as the recipe allows, and the syllables in them; count the others.
+
+    The hash is of seed, corpus, file and stretch: neither the order of the listing nor another speaker decides.
+    """
+    most = recipe.speech.max_cuts_per_speaker
+    if most is None:
+        return
+    by_speaker: dict[str, list[Cut]] = defaultdict(list)
+    for cut in found.cuts:
+        by_speaker[cut.recording.speaker].append(cut)
+    kept = set()
+    for speaker, cuts in sorted(by_speaker.items()):
+        in_order = sorted(cuts, key=lambda cut: rank_of("quota", recipe.seed, _speech_spec(corpus, cut).source_id))
+        kept |= {_place(cut) for cut in in_order[:most]}
+        if len(cuts) > most:
+            found.refuse(speaker, Refused(Reason.OVER_QUOTA, f"{len(cuts)} cuts, at most {most} of a speaker are used"), len(cuts) - most)
+    found.cuts = [cut for cut in found.cuts if _place(cut) in kept]
+    found.syllables = [syllable for syllable in found.syllables if _place(syllable[0]) in kept]
+
+
+def _place(cut: Cut) -> tuple[str, str, int]:
+    """Where a cut lies in its corpus."""
+    return cut.recording.member, cut.recording.speaker, cut.start
+
+
+def _sex_of_speakers(recordings: Sequence[Recording]) -> dict[str, str | None]:
+    """Speaker -> f or m; None where no recording tells, or where they disagree."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for recording in recordings:
+        told[recording.speaker] |= {recording.sex} if recording.sex else set()
+    return {speaker: next(iter(sexes)) if len(sexes) == 1 else None for speaker, sexes in told.items()}
 
 
 def _where(corpus: Corpus, recording: Recording, start: int, end: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
-    "cues", "fingerprints", "folder", "leakage", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
+    "cues", "fingerprints", "folder", "leakage", "licences", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "dataset", "export", "fill", "imposed", "pipeline", "progress", "report", "rows", "show", "__main__", "__init__",

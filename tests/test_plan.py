@@ -542,6 +542,7 @@ def changed_shards(shard: ShardPlan) -> Iterable[tuple[str, ShardPlan]]:
         altered = tuple(value + (place == number) * 0.001 for place, value in enumerate(values))
         yield f"spans: {name}", replace(shard, spans={**shard.spans, key: altered})
     yield "controls", replace(shard, controls=True)
+    yield "sex", replace(shard, sex={spec.speaker_id or "": "f"})
     yield "movement", replace(shard, movement={**shard.movement, "speech": 0.25})
     for field in fields(shard.margins):
         value = getattr(shard.margins, field.name)

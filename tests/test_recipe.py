@@ -610,6 +610,8 @@ OTHER: dict[str, Any] = {
     "min_contrast_jnd": 1.5,
     "max_gain": 1.5,
     "max_clipped": 5,
+    "min_level_dbfs": -45.5,
+    "max_cuts_per_speaker": 7,
 }
 """Another valid value for keys whose type doesn't suggest one."""
 

@@ -1,4 +1,4 @@
-"""The upper edge of a sound's spectrum: how far up it reaches, over time.
+"""The upper edge of a sound's spectrum: how far up it reaches, over time and as a whole.
 
 Neither the spectrum's centroid nor its 95 % roll-off sees a low-pass on speech: nearly all of a voice's power lies below
 1 kHz. So the edge is looked for by level: the highest frequency that is within 55 dB of the frame's strongest band.
@@ -27,6 +27,13 @@ HIGHEST_SHARE = 0.475
 SMOOTH_FRAMES = 31
 """Median over 0.3 s of heard frames: the edge wanders from one speech sound to the next. A median keeps a step where it is."""
 WINDOW_S = meters.SPECTRUM_WINDOW_S
+LOUD_SHARE = 95.0
+"""Percentile of a band's level over all frames that tells what a recording has there: fricatives are few, and count."""
+FLOOR_PERCENTILE = 2.0
+ABOVE_FLOOR_DB = 6.0
+"""By how much a band's loud moments must exceed its own floor: a band that only hisses holds nothing of the voice."""
+LEAST_DENSITY = 2.0**-30 / 12.0 * 10.0**0.6
+"""Mean square over all bins, 6 dB over the rounding noise of 16 bit: what is less, a file of 16 bit can't tell."""
 
 
 @lru_cache(maxsize=8)
@@ -61,6 +68,38 @@ def upper_edge_octaves(sound: Sound, depth_db: float = EDGE_DEPTH_DB) -> Contour
     edge = _highest_above(octave, level_db - level_db.max(axis=0) + depth_db)
     heard = meters.audible(meters.frame_level_db(sound).value)
     return statistics.smooth(Contour(time_s, np.where(heard, edge, np.nan), heard), SMOOTH_FRAMES)
+
+
+def bandwidth_hz(sound: Sound) -> float:
+    """How far up a whole recording reaches: what a resampler, a codec or a microphone has left of it.
+
+    The highest frequency at which the loud moments of a sixth-octave band (95th percentile over time) are within 55 dB of those of
+    the strongest band, 6 dB over the band's own floor (2nd percentile), and over the rounding noise of 16 bit. A rate in a file's
+    header tells none of this: a recording of 8 kHz that was resampled to 16 kHz still ends at 4 kHz.
+
+    Parameters
+    ----------
+    sound
+        A whole recording: a short stretch without fricatives reaches less far than its microphone.
+
+    Returns
+    -------
+    float
+        Hz, right to some 5 %; 0.472 of the sample rate at most, which is the highest band. 0 where there's nothing: a sound under
+        64 ms, silence, or steady noise.
+    """
+    _, power = meters.spectrogram(sound)
+    if power.shape[1] == 0:
+        return 0.0
+    octave, share = _bands(power.shape[0], sound.sample_rate_hz)
+    band = share @ power
+    floor, loud = np.percentile(band, [FLOOR_PERCENTILE, LOUD_SHARE], axis=1)
+    least = share.sum(axis=1) * LEAST_DENSITY / power.shape[0]
+    told = loud > np.maximum(floor * 10.0 ** (ABOVE_FLOOR_DB / 10.0), least)
+    if not told.any():
+        return 0.0
+    level_db = 10.0 * np.log10(np.where(told, loud, 10.0 ** (meters.FLOOR_DB / 10.0)))
+    return float(meters.REFERENCE_HZ * 2.0 ** _highest_above(octave, (level_db - level_db.max() + EDGE_DEPTH_DB)[:, None])[0])
 
 
 def _highest_above(octave: FloatArray, over_db: FloatArray) -> FloatArray:

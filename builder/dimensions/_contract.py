@@ -49,6 +49,23 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Band:
+    """How far up a recording must reach to carry a dimension; synthesis always does.
+
+    Parameters
+    ----------
+    needs_hz
+        Least bandwidth of a recording (`acoustics.bandwidth.bandwidth_hz`); 0 where any will do. One figure for all tiers, so that
+        they have the same sources.
+    reason
+        What lies there that the sweep or its meters act on.
+    """
+
+    needs_hz: float
+    reason: str
+
+
+@dataclass(frozen=True)
 class HeldBy:
     """A measure that must stay still when another dimension is swept.
 
@@ -113,6 +130,8 @@ class Dimension:
         Sound alone -> contour in the unit; of a `parts` dimension, from the sound's parts: empty where it has none.
     witness
         Samples alone -> contour by an independent method, rising and falling with the dimension.
+    band
+        How far up a recording must reach to be swept.
     basis
         `heard`: the label is measured on the clip alone. `parts`: the property is a relation between parts that we mixed, and
         is computed exactly from them as they are in the final samples; what can be measured from the clip alone is the
@@ -144,6 +163,7 @@ class Dimension:
     manipulate: Callable[[Source, Planned], Sound]
     measure: Callable[[Sound], Contour]
     witness: Callable[[Sound], Contour]
+    band: Band
     paper_category: str | None = None
     held_by: tuple[HeldBy, ...] = ()
     restore: Callable[[Sound, Sound, Callable[[FloatArray, float], FloatArray], tuple[str, ...]], Sound] | None = None

@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from builder.acoustics import envelope, periodicity, voice
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
@@ -78,5 +78,6 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=periodicity.noise_to_harmonics_db,
     witness=periodicity.minus_cepstral_peak_db,
+    band=Band(5000.0, "breath is heard where harmonics are weak, about the third formant and above it: 2 to 5 kHz"),
     held_by=(HeldBy(periodicity.noise_to_harmonics_db, 0.8, floor=CLEAR_DB),),
 )

@@ -14,7 +14,7 @@ DIN 45692:2009 (sharpness). 1 dB/octave on speech is about 0.1 acum.
 from __future__ import annotations
 
 from builder.acoustics import filters, meters, statistics
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import FloatArray, Jnd, Sound, Source
 
 
@@ -43,5 +43,6 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=meters.spectral_tilt_db_per_octave,
     witness=meters.sharpness_acum,
+    band=Band(5600.0, "the tilt is read off third-octave bands from 200 Hz to 5 kHz, the last of which ends at 5.6 kHz"),
     held_by=(HeldBy(meters.spectral_tilt_db_per_octave, 0.8),),
 )

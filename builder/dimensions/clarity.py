@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import bandwidth, filters, meters, statistics
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
@@ -69,6 +69,8 @@ def _check_reach(sound: Sound, needed: float) -> None:
         raise Refused(Reason.OUT_OF_RANGE, f"the source reaches up to {reach_hz:.0f} Hz, the sweep needs {needed_hz:.0f} Hz")
 
 
+MAX_SPAN = {"speech": 3.0, "syllables": 4.0, "vowels": 4.0, "voice": 4.0, "voice_syllables": 4.0, "noise": 4.0}
+
 DIMENSION = Dimension(
     name="clarity",
     noun="clarity",
@@ -79,7 +81,7 @@ DIMENSION = Dimension(
         source="1/3 octave of cutoff on steady sounds and 1/2 on running speech, some 0.05 to 0.15 acum: conventions until listeners "
         "confirm them",
     ),
-    max_span={"speech": 3.0, "syllables": 4.0, "vowels": 4.0, "voice": 4.0, "voice_syllables": 4.0, "noise": 4.0},
+    max_span=MAX_SPAN,
     window_s=bandwidth.WINDOW_S,
     holds=("loudness", "pitch"),
     linked=("brightness", "formants", "loudness_level"),
@@ -87,6 +89,10 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=bandwidth.upper_edge_octaves,
     witness=meters.sharpness_acum,
+    band=Band(
+        round(meters.REFERENCE_HZ * 2.0 ** (BASE_OCTAVES + max(MAX_SPAN.values()) / 2.0)),
+        "the clear end of the largest sweep: a low-pass can only take away what is there",
+    ),
     paper_category="voice_clarity",
     held_by=(HeldBy(bandwidth.upper_edge_octaves, 0.8),),
 )

@@ -14,7 +14,7 @@ further. Few harmonics make few products: on tones the two loudness models part,
 from __future__ import annotations
 
 from builder.acoustics import blind, mixing
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MIX = mixing.Mix("signal", "distortion", base_db=-20.0)
@@ -40,6 +40,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=MIX.ratio_db,
     witness=blind.flat_tops_db,
+    band=Band(5000.0, "products go beyond any edge of the recording: above a low one they would stand alone, as a band that opens"),
     basis="parts",
     paper_category="audio_distortion",
     held_by=(HeldBy(blind.flat_tops_db, 0.8, floor=UNHEARD_DB),),

@@ -17,7 +17,7 @@ Ear and Hearing 39(2), 226-237.
 from __future__ import annotations
 
 from builder.acoustics import envelope
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 
@@ -46,6 +46,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=envelope.shift,
     witness=envelope.formant_shift,
+    band=Band(5500.0, "the envelope is followed up to 5.5 kHz; an edge below stands still while the formants under it move"),
     held_by=(HeldBy(envelope.shift, 0.8),),
     question="Do the resonances (formants) of the voice in this sound {first} or {second} in frequency over time?",
 )

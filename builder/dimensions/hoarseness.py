@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import periodicity
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
@@ -57,5 +57,6 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=periodicity.jitter_log,
     witness=periodicity.noise_to_harmonics_db,
+    band=Band(1000.0, "periods are told by the strongest harmonics of a voice, which lie below 1 kHz"),
     held_by=(HeldBy(periodicity.jitter_log, 0.8, floor=CLEAR_LOG),),
 )

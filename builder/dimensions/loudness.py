@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import audio, filters, meters, statistics
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 LEVEL = "loudness_level"
@@ -54,6 +54,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=meters.momentary_loudness_lufs,
     witness=meters.loudness_level_phon,
+    band=Band(0.0, "one gain on whatever is there"),
     paper_category="volume",
     held_by=(
         HeldBy(meters.momentary_loudness_lufs, 0.8, factor_per_ten=10.0),

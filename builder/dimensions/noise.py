@@ -21,7 +21,7 @@ Hearing 19 (3 dB).
 from __future__ import annotations
 
 from builder.acoustics import blind, mixing
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MIX = mixing.Mix("signal", "noise", base_db=-12.0)
@@ -55,6 +55,9 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=MIX.ratio_db,
     witness=blind.noise_floor_db,
+    band=Band(
+        5000.0, "noise has the recording's own colour: below an edge it would be a line's, with nothing of the hiss that tells a room"
+    ),
     basis="parts",
     paper_category="background_noise",
     held_by=(HeldBy(blind.noise_floor_db, 0.8, floor=UNHEARD_DB),),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import stereo
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MAX_SPAN_DB = 24.0
@@ -49,6 +49,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=stereo.level_difference_db,
     witness=stereo.band_level_difference_db,
+    band=Band(0.0, "one gain a channel on whatever is there"),
     held_by=(HeldBy(stereo.level_difference_db, 0.8),),
     stereo=True,
     question="Does this sound move to the {first} or to the {second} over time?",

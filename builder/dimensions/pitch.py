@@ -15,7 +15,7 @@ Ear and Hearing 39(2), 226-237.
 from __future__ import annotations
 
 from builder.acoustics import intonation, meters, trackers
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import Jnd, Reason, Sound, Source
 
@@ -53,6 +53,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=meters.f0_semitones,
     witness=trackers.swift_f0_semitones,
+    band=Band(1000.0, "F0 and a harmonic or two of it; what lies above moves along"),
     paper_category="voice_pitch",
     held_by=(HeldBy(meters.f0_semitones, 0.8),),
 )

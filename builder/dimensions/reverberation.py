@@ -18,7 +18,7 @@ JASA 124(1), 450-461 (2 to 3 dB at 0 and 10 dB, more at the extremes).
 from __future__ import annotations
 
 from builder.acoustics import blind, mixing
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import Jnd, Sound, Source
 
 MIX = mixing.Mix("direct", "reverberant", base_db=-9.0)
@@ -44,6 +44,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=MIX.ratio_db,
     witness=blind.decay_db,
+    band=Band(0.0, "a room rings in whatever bands there are, and its decay is read off the strongest"),
     basis="parts",
     paper_category="echo",
     held_by=(HeldBy(blind.decay_db, 0.8, floor=UNHEARD_DB),),

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import meters, modulation
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import Contour, Jnd, Reason, Sound, Source
 
@@ -86,6 +86,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=measure,
     witness=witness,
+    band=Band(0.0, "one gain on whatever is there"),
     paper_category="audio_roughness",
     held_by=(HeldBy(measure, 0.8, floor=SMOOTH_DB),),
 )

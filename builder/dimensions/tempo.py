@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import audio, meters, praat, voice
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
@@ -80,6 +80,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=meters.event_rate_log,
     witness=meters.periodicity_rate_log,
+    band=Band(0.0, "level in time, of whatever is there"),
     paper_category="speaking_speed",
     held_by=(HeldBy(meters.event_rate_log, 0.8),),
     warps_time=True,

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import modulation
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.records import Contour, Jnd, Sound, Source
 
 BASE_DEPTH_DB = -12.0
@@ -69,6 +69,7 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=measure,
     witness=witness,
+    band=Band(0.0, "one gain on whatever is there"),
     paper_category="voice_vibration",
     held_by=(HeldBy(measure, 0.8, floor=STEADY_DB),),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import intonation, meters, modulation, trackers
-from builder.dimensions._contract import Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
 from builder.errors import Refused
 from builder.records import Contour, FloatArray, Jnd, Reason, Sound, Source
 
@@ -81,5 +81,6 @@ DIMENSION = Dimension(
     manipulate=manipulate,
     measure=measure,
     witness=witness,
+    band=Band(1000.0, "F0 and a harmonic or two of it; what lies above moves along"),
     held_by=(HeldBy(measure, 0.8, floor=STEADY_CENTS),),
 )
