@@ -110,19 +110,28 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
 def _sources(arguments: argparse.Namespace) -> int:
     from collections import Counter
+    from itertools import chain
 
-    from builder import plan, recipe, sources
+    from builder import recipe, sources, splits
+    from builder.records import Reason
 
     checked = recipe.load(arguments.recipe, arguments.seed)
     gathered = sources.gather(checked, arguments.recipe.parent)
-    split_of = plan.assign_splits(gathered.by_kind.get("speech", ()), checked)
-    counts = {kind: Counter(spec.speaker_id for spec in specs) for kind, specs in gathered.by_kind.items()}
-    print(f"{'speaker':<30}{'sex':<5}{'split':<12}" + "".join(f"{kind:>11}" for kind in counts))
-    for speaker in sorted(split_of):
-        columns = "".join(f"{count[speaker]:>11}" for count in counts.values())
-        print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{split_of[speaker]:<12}{columns}")
-    print(f"{len(split_of)} speakers, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
-    print("refused: " + (", ".join(f"{reason} {n}" for reason, n in sorted(gathered.refused.items())) or "nothing"))
+    found = splits.assign(chain.from_iterable(gathered.by_kind.values()), checked)
+    usable: Counter[tuple[str, str]] = Counter()
+    refused: Counter[str] = Counter(gathered.refused)
+    for spec in chain.from_iterable(gathered.by_kind.values()):
+        where = found.of(spec)
+        if isinstance(where, Reason):
+            refused[where.value] += 1
+        else:
+            usable[splits.owner(spec), spec.kind] += 1
+    print(f"{'speaker':<30}{'sex':<5}{'split':<12}" + "".join(f"{kind:>11}" for kind in gathered.by_kind))
+    for speaker in sorted(found.of_owner):
+        columns = "".join(f"{usable[speaker, kind]:>11}" for kind in gathered.by_kind)
+        print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{found.of_owner[speaker]:<12}{columns}")
+    print(f"{len(found.of_owner)} speakers, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
+    print("refused: " + (", ".join(f"{reason} {n}" for reason, n in sorted(refused.items())) or "nothing"))
     for line in gathered.details:
         print(f"  {line}")
     return 0

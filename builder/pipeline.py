@@ -192,7 +192,8 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     say(f"recipe   {path}")
     planned, gathered = load_plan(path, seed)
     found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
-    refused = f"refused {_counts(gathered.refused)}" if gathered.refused else "nothing refused"
+    counts = Counter(gathered.refused) + Counter(planned.refused)
+    refused = f"refused {_counts(counts)}" if counts else "nothing refused"
     say(f"sources  {found}; {len(planned.split_of)} real speakers; {refused}")
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
@@ -336,7 +337,8 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
     used = planned.recipe
     values = used.model_dump(mode="json")
     values["speech"]["corpus"] = next(iter(gathered.corpora), None)
-    refused = {"refused": dict(sorted(gathered.refused.items())), "details": sorted(gathered.details)}
+    counts = Counter(gathered.refused) + Counter(planned.refused)
+    refused = {"refused": dict(sorted(counts.items())), "details": sorted(gathered.details)}
     return {
         "name": used.name,
         "version": used.version,

@@ -193,8 +193,9 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
 def _where(corpus: Corpus, recording: Recording, start: int, end: int) -> dict[str, Any]:
     """Where a stretch lies, the checksum of the file that it was found in, and a digest of what is said in all of it."""
     where: dict[str, Any] = {"corpus": corpus.name, "member": recording.member, "sha256": file_digest(corpus, recording)}
-    if recording.text:
-        where["said"] = digest(spoken_key(recording.text))
+    said = spoken_key(recording.text or "")
+    if said:
+        where["said"] = digest(said)
     return {**where, "start": start, "end": end}
 
 
