@@ -60,8 +60,10 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
 
     stage("recipe", _recipe, "check a recipe and print it with every default filled in", planned=True)
-    stage("sources", _sources, "fetch and check the speech corpus; list speakers and refusals", planned=True)
-    stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
+    on = stage("sources", _sources, "fetch and check the speech corpus; list speakers and refusals", planned=True)
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("render", _render, "make a published clip again from its row and prove it by checksum")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="FLAC file to write (default: ID.flac)")
@@ -112,11 +114,12 @@ def _sources(arguments: argparse.Namespace) -> int:
     from collections import Counter
     from itertools import chain
 
-    from builder import recipe, sources, splits
+    from builder import pipeline, recipe, sources, splits
     from builder.records import Reason
 
     checked = recipe.load(arguments.recipe, arguments.seed)
-    gathered = sources.gather(checked, arguments.recipe.parent)
+    with pipeline.processes(arguments.workers) as each:
+        gathered = sources.gather(checked, arguments.recipe.parent, each)
     found = splits.assign(chain.from_iterable(gathered.by_kind.values()), checked)
     usable: Counter[tuple[str, str]] = Counter()
     refused: Counter[str] = Counter(gathered.refused)
@@ -140,7 +143,7 @@ def _sources(arguments: argparse.Namespace) -> int:
 def _plan(arguments: argparse.Namespace) -> int:
     from builder import pipeline, plan
 
-    planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed)
+    planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed, arguments.workers)
     print(f"{'shard':<40}{'cells':>6}{'wanted':>8}  real sources")
     for item in planned.shards:
         pool = ", ".join(f"{kind} {len(specs)}" for kind, specs in item.pool.items()) or "none"
@@ -239,6 +242,7 @@ def _label(arguments: argparse.Namespace) -> int:
 def _shard(arguments: argparse.Namespace) -> int:
     from builder import layout, pipeline
     from builder.errors import NotFound
+    from builder.factory import factory_digest
     from builder.fill import Context, Filler
 
     planned, gathered = pipeline.load_plan(arguments.recipe, arguments.seed)
@@ -248,7 +252,7 @@ def _shard(arguments: argparse.Namespace) -> int:
     filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech))
     filler.run()
     partial = arguments.out.with_name(arguments.out.name + ".partial")
-    report = pipeline.write_shard(mine, filler, partial, pipeline.factory_digest())
+    report = pipeline.write_shard(mine, filler, partial, factory_digest())
     print(pipeline.table((report,)))
     print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
     return 0

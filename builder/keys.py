@@ -7,11 +7,12 @@ import json
 import unicodedata
 from typing import Any
 
+_canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+
 
 def digest(value: Any, length: int = 16) -> str:
     """Hexadecimal BLAKE2b of a JSON-able value in canonical form."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=length // 2).hexdigest()
+    return hashlib.blake2b(_canonical(value).encode(), digest_size=length // 2).hexdigest()
 
 
 def seed_of(*key: Any) -> int:

@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.metadata
 import json
 import multiprocessing
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -36,6 +34,7 @@ import pyarrow.parquet as pq
 import builder
 from builder import card, dataset, plan, recipe, shard, sources, validate
 from builder.errors import DatasetInvalid, VocalgradError, WorkerDied
+from builder.factory import factory_digest, versions
 from builder.fill import Context, Filler
 from builder.layout import parquet_path, report_path, write_json
 from builder.plan import Plan
@@ -43,31 +42,6 @@ from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
 
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit")
-
-PACKAGES = (
-    "datasets", "metasona", "numpy", "onnxruntime", "praat-parselmouth", "pyarrow", "pyloudnorm", "scipy", "soundfile", "soxr", "swift-f0",
-)  # fmt: skip
-"""Packages whose versions decide the bytes; the manifest records them."""
-
-
-def versions() -> dict[str, str]:
-    """Versions of this package, Python and the packages that decide the bytes."""
-    import soundfile
-
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    python = ".".join(str(part) for part in sys.version_info[:2])
-    return {"vocalgrad": builder.__version__, "python": python, **found, "libsndfile": soundfile.__libsndfile_version__}
-
-
-def factory_digest() -> str:
-    """Digest of the code and package versions: shards made by other code aren't reused."""
-    found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
-    root = Path(builder.__file__).parent
-    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
-        found.update(path.relative_to(root).as_posix().encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
 
@@ -161,10 +135,11 @@ class Built:
     n_reused: int
 
 
-def load_plan(path: Path, seed: int | None) -> tuple[Plan, sources.Gathered]:
-    """Recipe, sources and plan, before any sound is made."""
+def load_plan(path: Path, seed: int | None, n_workers: int = 1) -> tuple[Plan, sources.Gathered]:
+    """Recipe, sources and plan, before any sound is made; recordings that were never surveyed are read by the workers."""
     checked = recipe.load(path, seed)
-    gathered = sources.gather(checked, path.parent)
+    with processes(n_workers) as each:
+        gathered = sources.gather(checked, path.parent, each)
     return plan.make(checked, gathered.by_kind), gathered
 
 
@@ -190,7 +165,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     asked, out = out, out.resolve()
     _check_replaceable(out)
     say(f"recipe   {path}")
-    planned, gathered = load_plan(path, seed)
+    planned, gathered = load_plan(path, seed, n_workers)
     found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
     counts = Counter(gathered.refused) + Counter(planned.refused)
     refused = f"refused {_counts(counts)}" if counts else "nothing refused"

@@ -66,7 +66,7 @@ def shard_digest(shard: ShardPlan) -> str:
     parts = [
         shard.name,
         [[str(cell), count] for cell, count in shard.wanted],
-        {kind: [spec.digest for spec in specs] for kind, specs in shard.pool.items()},
+        {kind: digest("".join([spec.digest for spec in specs]), 32) for kind, specs in shard.pool.items()},
         [[*key, *values] for key, values in sorted(shard.spans.items())],
         dict(shard.movement),
         asdict(shard.margins),
@@ -235,10 +235,11 @@ def candidates(shard: ShardPlan, cell: Cell) -> Iterator[PairPlan]:
 
 def _real(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:
     """Each source once, speakers taking turns; both orders shuffled for the cell."""
+    name = str(cell)
     by_speaker: dict[str, list[SourceSpec]] = defaultdict(list)
-    for spec in sorted(shard.pool[cell.kind], key=lambda spec: rank_of(shard.seed, str(cell), spec.source_id)):
+    for spec in sorted(shard.pool[cell.kind], key=lambda spec: rank_of(shard.seed, name, spec.source_id)):
         by_speaker[owner(spec)].append(spec)
-    speakers = sorted(by_speaker, key=lambda speaker: rank_of(shard.seed, str(cell), "speaker", speaker))
+    speakers = sorted(by_speaker, key=lambda speaker: rank_of(shard.seed, name, "speaker", speaker))
     turn = 0
     while any(len(by_speaker[speaker]) > turn for speaker in speakers):
         for speaker in speakers:
@@ -251,9 +252,10 @@ def _synthetic(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:
     """Numbers of this shard's own synthetic sources, shuffled for the cell block by block."""
     largest = max((count for other, count in shard.wanted if other.kind == cell.kind), default=1)
     size = max(SYNTHESIS_BLOCK, 2 * largest)
+    name = str(cell)
     block = 0
     while True:
         numbers = range(block * size, (block + 1) * size)
-        for number in sorted(numbers, key=lambda number: rank_of(shard.seed, str(cell), number)):
+        for number in sorted(numbers, key=lambda number: rank_of(shard.seed, name, number)):
             yield drawn(cell.kind, cell.split, number * shard.count + shard.index, shard.seed)
         block += 1

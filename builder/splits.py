@@ -42,7 +42,9 @@ def keys_of(source: SourceSpec) -> tuple[Key, ...]:
     """The text and the recording that a source is of, as far as they're known."""
     said = source.parameters.get("said") or spoken_key(source.text or "")
     sha256 = source.parameters.get("sha256", "")
-    return tuple(key for key in (("text", said), ("recording", sha256)) if key[1])
+    if said and sha256:
+        return ("text", said), ("recording", sha256)
+    return (("text", said),) if said else (("recording", sha256),) if sha256 else ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Splits:
             The source's owner wasn't among those that the splits were made from.
         """
         split = self.of_owner[owner(source)]
-        for key in keys_of(source):
+        for key in keys_of(source) if self.of_shared else ():
             if self.of_shared.get(key, split) != split:
                 return SHARED[key[0]]
         return split

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit"}
 FOUNDATIONS = {
-    "records", "errors", "keys", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
-    "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth",
+    "records", "errors", "keys", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "cuts", "surveys", "factory",
+    "fetch", "synthesis", "layout", "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth",
 }  # fmt: skip
 COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
 
