@@ -15,6 +15,7 @@ from builder import __version__, pin_threads
 
 DEFAULT_RECIPE = Path("recipes/default.yaml")
 DEFAULT_OUT = Path("vocalgrad")
+MAX_FAULTS = 50
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         if planned:
             added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe file (default: %(default)s)")
-            added.add_argument("--seed", type=int, default=None, help="seed to use instead of the recipe's")
+            said = "seed to use instead of the recipe's: a number, or env:NAME for a secret in an environment variable"
+            added.add_argument("--seed", type=_seed, default=None, help=said)
         return added
 
     def on_clip(added: argparse.ArgumentParser) -> None:
@@ -64,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
     on = stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on.add_argument("--diff", type=Path, default=None, metavar="DATASET", help="a built dataset, or its manifest: print what would change")
     on = stage("render", _render, "make a published clip again from its row and prove it by checksum")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="FLAC file to write (default: ID.flac)")
@@ -89,7 +92,25 @@ def _parser() -> argparse.ArgumentParser:
     on = stage("show", _show, "draw a published clip with its contours; given a dimension, pairs of it, rising beside falling")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="PNG file to write (default: ID.png)")
+    on = stage("commit-split", _commit_split, "write a commitment to a split that is held private, and the secret that opens it")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--split", default="test", help="split that is held private (default: %(default)s)")
+    on.add_argument("--out", type=Path, required=True, help="file of the commitment, to publish now")
+    on.add_argument("--secret", type=Path, default=None, help="file of the secret, to publish with the data (default: OUT with .secret)")
+    on = stage("reveal-split", _reveal_split, "check that a dataset's split is what was committed to")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--commitment", type=Path, required=True, help="file that was published first")
+    on.add_argument("--secret", type=Path, required=True, help="file that was published with the data")
     return parser
+
+
+def _seed(text: str) -> int:
+    from builder import seeds
+
+    try:
+        return seeds.parsed(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _count(text: str) -> int:
@@ -106,7 +127,8 @@ def _recipe(arguments: argparse.Namespace) -> int:
     from builder import recipe
 
     checked = recipe.load(arguments.recipe, arguments.seed)
-    print(json.dumps({**checked.model_dump(mode="json"), "recipe_sha256": checked.digest}, indent=1, ensure_ascii=False))
+    values = {**checked.model_dump(mode="json"), "seed": checked.seed_name, "recipe_sha256": checked.digest}
+    print(json.dumps(values, indent=1, ensure_ascii=False))
     return 0
 
 
@@ -141,7 +163,7 @@ def _sources(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from builder import pipeline, plan
+    from builder import difference, pipeline, plan
 
     planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed, arguments.workers)
     print(f"{'shard':<40}{'cells':>6}{'wanted':>8}  real sources")
@@ -159,6 +181,8 @@ def _plan(arguments: argparse.Namespace) -> int:
     first = next(plan.candidates(planned.shards[0], planned.shards[0].wanted[0][0]), None)
     if first is not None:
         print(f"first candidate: {first.cell}, span {first.span:g}, source {first.source.source_id}")
+    if arguments.diff is not None:
+        print("\n" + difference.text(difference.between(planned, arguments.diff)))
     return 0
 
 
@@ -324,6 +348,39 @@ def _show(arguments: argparse.Namespace) -> int:
     show.write(values, _remaker(arguments).source(pair), target)
     print(target)
     return 0
+
+
+def _commit_split(arguments: argparse.Namespace) -> int:
+    from builder import commitments, layout
+    from builder.seeds import PUBLIC_BELOW
+
+    secret = arguments.secret or arguments.out.with_name(arguments.out.name + ".secret")
+    found = commitments.commit(arguments.dataset, arguments.split, arguments.out, secret)
+    print(f"{arguments.out}: publish this now")
+    print(f"{secret}: keep this; publish it with the data. Its SHA-256 is the commitment, and without it nothing can be proved")
+    print(f"split {found['split']}, {found['n_rows']} clips, sha256 {found['sha256']}")
+    seed = layout.read_manifest(arguments.dataset).get("seed")
+    if isinstance(seed, int) and seed < PUBLIC_BELOW:
+        print(
+            f"the dataset's seed, {seed}, is no secret: whoever tries it builds this split. Build private splits with --seed env:NAME",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _reveal_split(arguments: argparse.Namespace) -> int:
+    from builder import commitments
+
+    promised, faults = commitments.reveal(arguments.dataset, arguments.commitment, arguments.secret)
+    for fault in faults[:MAX_FAULTS]:
+        print(fault)
+    if len(faults) > MAX_FAULTS:
+        print(f"... and {len(faults) - MAX_FAULTS} more")
+    verdict = (
+        f"NOT what was committed to: {len(faults)} differences" if faults else f"what was committed to, all {promised['n_rows']} clips"
+    )
+    print(f"{arguments.dataset}: split {promised['split']} is {verdict} (sha256 {promised['sha256']})")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ import json
 import unicodedata
 from typing import Any
 
-_canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+"""JSON of a value, the same whatever the order of keys: the form that is digested."""
 
 
 def digest(value: Any, length: int = 16) -> str:
     """Hexadecimal BLAKE2b of a JSON-able value in canonical form."""
-    return hashlib.blake2b(_canonical(value).encode(), digest_size=length // 2).hexdigest()
+    return hashlib.blake2b(canonical(value).encode(), digest_size=length // 2).hexdigest()
 
 
 def seed_of(*key: Any) -> int:

@@ -173,7 +173,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
     clips = f"{n_pairs} pairs and {n_controls} controls ({2 * n_pairs + n_controls} clips)"
-    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed}, {n_workers} workers")
+    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed_name}, {n_workers} workers")
     partial = out.with_name(out.name + ".partial")
     with _locked(partial):
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
@@ -312,12 +312,13 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
     used = planned.recipe
     values = used.model_dump(mode="json")
     values["speech"]["corpus"] = next(iter(gathered.corpora), None)
+    values["seed"] = used.seed_name
     counts = Counter(gathered.refused) + Counter(planned.refused)
     refused = {"refused": dict(sorted(counts.items())), "details": sorted(gathered.details)}
     return {
         "name": used.name,
         "version": used.version,
-        "seed": used.seed,
+        "seed": used.seed_name,
         "release": used.release,
         "recipe": values,
         "recipe_sha256": used.digest,

@@ -18,10 +18,10 @@ ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit"}
 FOUNDATIONS = {
-    "records", "errors", "keys", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "cuts", "surveys", "factory",
-    "fetch", "synthesis", "layout", "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth",
+    "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "cuts", "surveys",
+    "factory", "fetch", "synthesis", "layout", "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth",
 }  # fmt: skip
-COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
+COMPOSERS = {"commitments", "difference", "fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
 
 
 def imported(path: Path) -> set[str]:
