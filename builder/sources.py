@@ -103,10 +103,9 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
 
 
 def _recording(corpus: Corpus, member: str, speaker: str | None) -> Recording:
-    for recording in corpus.recordings:
-        if recording.member == member and recording.speaker == speaker:
-            return recording
-    raise NotFound(f"corpus {corpus.name!r} has no recording {member!r} of speaker {speaker!r}")
+    if (member, speaker) not in corpus.listed:
+        raise NotFound(f"corpus {corpus.name!r} has no recording {member!r} of speaker {speaker!r}")
+    return corpus.listed[member, speaker]
 
 
 def _repeated(syllable: Sound, parameters: Mapping[str, Any]) -> Sound:

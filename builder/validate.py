@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ import soundfile
 from builder.acoustics import audio
 from builder.dimensions import BY_NAME
 from builder.errors import VocalgradError
+from builder.keys import spoken_key
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, read_manifest, split_of
 from builder.records import Sound
 
@@ -96,10 +98,10 @@ def _shard_faults(
             if group.num_rows > MAX_GROUP_ROWS or group.total_byte_size > MAX_GROUP_BYTES * GROUP_SLACK:
                 yield f"{name}: row group {number} has {group.num_rows} rows and {group.total_byte_size} bytes"
         split = split_of(name)
-        for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
+        for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "plan", "audio"]):
             for row in batch.to_pylist():
                 yield from _audio_faults(row, sample_rate_hz, heard_again)
-                rows.append({**{key: row[key] for key in SMALL}, "split": split})
+                rows.append({**{key: row[key] for key in SMALL}, **_made_of(row), "split": split})
     except (OSError, ValueError) as error:
         yield f"{name}: can't be read: {error}"
         return
@@ -210,15 +212,21 @@ def _grouped(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, A
     return groups
 
 
+def _made_of(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """The file that a clip's source is of, and what is said in all of it, by digest; and the clip's own text as it's compared."""
+    made = json.loads(row["plan"])["pair"]["source"]["parameters"]
+    return {"recording": made.get("sha256"), "said": made.get("said"), "spoken": spoken_key(row["text"] or "")}
+
+
 def _split_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
-    for key in ("speaker_id", "source_id", "text"):
+    for key in ("speaker_id", "source_id", "spoken", "said", "recording"):
         where: dict[str, set[str]] = defaultdict(set)
         for row in rows:
             if row[key]:
                 where[row[key]].add(row["split"])
         for value, splits in where.items():
             if len(splits) > 1:
-                yield f"{key} {value!r} is in {' and '.join(sorted(splits))}"
+                yield f"{'text' if key == 'spoken' else key} {value!r} is in {' and '.join(sorted(splits))}"
 
 
 def _path_faults(root: Path) -> Iterator[str]:
