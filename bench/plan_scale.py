@@ -4,7 +4,8 @@
     python -m bench.plan_scale --shape vctk          # a table like VCTK's, recipes/release.yaml as it is
 
 No audio is read: the table says where cuts would lie. Everything after it is what a build does: sources of every kind, splits,
-shards, digests, the digests again as a resumed build asks for them, and the first candidates in a shard of each dimension and split.
+shards, digests, the digests again as a resumed build asks for them, and the first
+candidates of a cell of each dimension and split.
 
 Shapes: `read` is a corpus of read speech, where a text in ten is read by a second speaker. `vctk` has 109 speakers of about 400
 sentences, of which the first 24 are the same for all, and the others come from a list of 13,000, so that a text has three readers
@@ -18,7 +19,7 @@ import itertools
 import resource
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from builder import plan, recipe, sources
@@ -98,14 +99,14 @@ def clips(made: Plan) -> Iterator[str]:
         yield f"{name:<15}{split:<12}{n_clips:>8}{n_controls:>10}{cells:>7}{len(shards):>8}{n_sources:>14}{lacking:>7}"
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=("read", "vctk"), default="read")
     parser.add_argument("--cuts", type=int, default=None, help="cuts of speech (default: 100000; vctk 44000)")
     parser.add_argument("--speakers", type=int, default=None, help="speakers (default: 1000; vctk 109)")
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+    asked = parser.parse_args(argv)
     n_cuts, n_speakers = (44_000, 109) if asked.shape == "vctk" else (100_000, 1_000)
 
     clock = Clock()
@@ -130,8 +131,8 @@ def main() -> None:
     short = plan.shortages(made)
     clock.lap("shortages")
     some = [shard for shard in made.shards if shard.index == 0]
-    tried = [pair for shard in some for cell, count in shard.wanted for pair in itertools.islice(plan.candidates(shard, cell), count)]
-    clock.lap(f"{len(tried)} first candidates of {len(some)} shards")
+    tried = [pair for shard in some for cell, count in shard.wanted[:1] for pair in itertools.islice(plan.candidates(shard, cell), count)]
+    clock.lap(f"{len(tried)} first candidates of {len(some)} cells")
 
     print("\n" + "\n".join(clips(made)))
     n_pairs = sum(shard.n_wanted for shard in made.shards if not shard.controls)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builder import commitments, difference, pipeline, recipe, seeds
-from builder.__main__ import main
+from builder.__main__ import _parser, main
 from builder.errors import DatasetInvalid, NotFound, RecipeError, VocalgradError
 from builder.keys import spoken_key
 from builder.layout import read_manifest, read_rows, split_of
@@ -184,6 +184,15 @@ def test_diff_is_a_command(one: Path, mini: Path, capsys: pytest.CaptureFixture[
     assert "\nagainst 0.1.0+seed.1: now 0.1.0+seed.2; the same recipe\n" in capsys.readouterr().out
     assert main(["plan", "--recipe", str(mini), "--workers", "1", "--diff", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(f"vocalgrad plan: no dataset at {tmp_path}")
+
+
+def test_the_pages_commands_are_commands() -> None:
+    """Every `vocalgrad` line of docs/seeds.md is taken by the command's parser."""
+    page = (RECIPES.parent / "docs" / "seeds.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^ *\$ vocalgrad ([^#\n]*)", page, re.M)
+    assert len(lines) == 3
+    for line in lines:
+        assert _parser().parse_args(line.split()).command == line.split()[0]
 
 
 # -- secret seeds -----------------------------------------------------------------------------------------------------
