@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from builder import fetch
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, Survey, file_digest, survey_recording
@@ -93,9 +95,11 @@ def _in_batches(
     """What the work finds in each recording, in order, kept under its key batch by batch."""
     parts = list(_parts(corpus, recordings))
     use = each if len(parts) > 1 else map
-    for part, results in zip(parts, use(work, parts), strict=True):
-        cache.put({keys[id(item)]: result for item, result in zip(part.recordings, results, strict=True) if keys[id(item)]})
-        yield from results
+    with tqdm(total=len(recordings), desc="reading", unit="recording", disable=None if recordings else True, dynamic_ncols=True) as bar:
+        for part, results in zip(parts, use(work, parts), strict=True):
+            cache.put({keys[id(item)]: result for item, result in zip(part.recordings, results, strict=True) if keys[id(item)]})
+            bar.update(len(results))
+            yield from results
 
 
 def _checksums(corpus: Corpus, cache: _Cache, each: Map) -> dict[str, str]:
@@ -157,6 +161,7 @@ class _Cache:
     def _made(name: str) -> sqlite3.Connection:
         base = sqlite3.connect(name, timeout=30.0)
         try:
+            base.execute("PRAGMA synchronous = OFF")  # what a power cut leaves is told by the checksums
             base.execute("CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, value TEXT, checksum TEXT) WITHOUT ROWID")
             base.commit()
         except sqlite3.Error:
