@@ -10,7 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -150,41 +150,35 @@ def _pair_key(pair: Mapping[str, Any], tier: str, curve: str, spec: SourceSpec) 
     return pair["dimension"], tier, curve, spec.kind, spec.source_id, spec.digest, *numbers
 
 
-def _pools(planned: Plan) -> Iterator[tuple[str, SourceSpec]]:
-    """(split, source) of every real source that a split may use, each once: all dimensions of a kind have the same."""
-    first: dict[tuple[str, str], str] = {}
-    for shard in planned.shards:
-        for kind, specs in shard.pool.items():
-            if not shard.controls and first.setdefault((kind, shard.split), shard.dimension) == shard.dimension:
-                yield from ((shard.split, spec) for spec in specs)
-
-
 def _usable(planned: Plan) -> Held:
-    """What the plan's splits may use."""
+    """What the plan's splits may use, in whichever dimension."""
     held = _empty()
-    for split, spec in _pools(planned):
-        _held(held, spec, split)
+    for shard in planned.shards:
+        for specs in shard.pool.values():
+            for spec in specs:
+                if shard.split not in held["cut"].get((spec.kind, spec.source_id), ()):
+                    _held(held, spec, shard.split)
     return held
 
 
 def _again(planned: Plan, published: Mapping[Any, set[str]], *, same_seed: bool) -> dict[Any, set[str]]:
     """Which of the published pairs the plan's cells may make again, with their splits."""
+    asked_for = {(dimension, source_id) for dimension, _, _, _, source_id, *_ in published}
     numbers: dict[tuple[str, ...], tuple[float, ...]] = {}
     splits: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for split, spec in _pools(planned):
-        splits[spec.kind, spec.source_id, spec.digest].add(split)
-    for shard in planned.shards if same_seed else ():
-        for spec in _drawn(shard):
-            splits[shard.dimension, spec.kind, spec.source_id, spec.digest].add(shard.split)
     for shard in planned.shards:
+        if shard.controls:
+            continue
+        for spec in chain(*shard.pool.values(), _drawn(shard) if same_seed else ()):
+            if (shard.dimension, spec.source_id) in asked_for:
+                splits[shard.dimension, spec.kind, spec.source_id, spec.digest].add(shard.split)
         for cell, _ in shard.wanted:
-            movement = shard.movement[cell.kind]
             span = shard.spans[cell.tier, cell.curve, cell.kind]
-            numbers[cell.dimension, cell.tier, cell.curve, cell.kind, cell.split] = (*span, movement, shard.sample_rate_hz)
+            numbers[cell.dimension, cell.tier, cell.curve, cell.kind, cell.split] = (*span, shard.movement[cell.kind], shard.sample_rate_hz)
     found: dict[Any, set[str]] = {}
     for key in published:
         dimension, tier, curve, kind, source_id, spec_digest, *asked = key
-        where = splits.get((kind, source_id, spec_digest), set()) | splits.get((dimension, kind, source_id, spec_digest), set())
+        where = splits.get((dimension, kind, source_id, spec_digest), set())
         again = {split for split in where if numbers.get((dimension, tier, curve, kind, split)) == tuple(asked)}
         if again:
             found[key] = again
