@@ -15,6 +15,7 @@ from builder import __version__, pin_threads
 
 DEFAULT_RECIPE = Path("recipes/default.yaml")
 DEFAULT_OUT = Path("vocalgrad")
+MAX_FAULTS = 50
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         if planned:
             added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe file (default: %(default)s)")
-            added.add_argument("--seed", type=int, default=None, help="seed to use instead of the recipe's")
+            said = "seed to use instead of the recipe's: a number, or env:NAME for a secret in an environment variable"
+            added.add_argument("--seed", type=_seed, default=None, help=said)
         return added
 
     def on_clip(added: argparse.ArgumentParser) -> None:
@@ -60,8 +62,11 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
 
     stage("recipe", _recipe, "check a recipe and print it with every default filled in", planned=True)
-    stage("sources", _sources, "fetch and check the speech corpus; list speakers and refusals", planned=True)
-    stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
+    on = stage("sources", _sources, "fetch and check the speech corpus; list speakers and refusals", planned=True)
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
+    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on.add_argument("--diff", type=Path, default=None, metavar="DATASET", help="a built dataset, or its manifest: print what would change")
     on = stage("render", _render, "make a published clip again from its row and prove it by checksum")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="FLAC file to write (default: ID.flac)")
@@ -105,7 +110,25 @@ def _parser() -> argparse.ArgumentParser:
     on = stage("show", _show, "draw a published clip with its contours; given a dimension, pairs of it, rising beside falling")
     on_clip(on)
     on.add_argument("--to", type=Path, default=None, help="PNG file to write (default: ID.png)")
+    on = stage("commit-split", _commit_split, "write a commitment to a split that is held private, and the secret that opens it")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--split", default="test", help="split that is held private (default: %(default)s)")
+    on.add_argument("--out", type=Path, required=True, help="file of the commitment, to publish now")
+    on.add_argument("--secret", type=Path, default=None, help="file of the secret, to publish with the data (default: OUT with .secret)")
+    on = stage("reveal-split", _reveal_split, "check that a dataset's split is what was committed to")
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--commitment", type=Path, required=True, help="file that was published first")
+    on.add_argument("--secret", type=Path, required=True, help="file that was published with the data")
     return parser
+
+
+def _seed(text: str) -> int:
+    from builder import seeds
+
+    try:
+        return seeds.parsed(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _count(text: str) -> int:
@@ -122,28 +145,40 @@ def _recipe(arguments: argparse.Namespace) -> int:
     from builder import recipe
 
     checked = recipe.load(arguments.recipe, arguments.seed)
-    print(json.dumps({**checked.model_dump(mode="json"), "recipe_sha256": checked.digest}, indent=1, ensure_ascii=False))
+    values = {**checked.model_dump(mode="json"), "seed": checked.seed_name, "recipe_sha256": checked.digest}
+    print(json.dumps(values, indent=1, ensure_ascii=False))
     return 0
 
 
 def _sources(arguments: argparse.Namespace) -> int:
     from collections import Counter
+    from itertools import chain
 
-    from builder import plan, recipe, sources
+    from builder import recipe, sources, splits
+    from builder.records import Reason
+    from builder.workers import processes
 
     checked = recipe.load(arguments.recipe, arguments.seed)
-    gathered = sources.gather(checked, arguments.recipe.parent)
-    split_of = plan.assign_splits(gathered.by_kind.get("speech", ()), checked)
-    counts = {kind: Counter(spec.speaker_id for spec in specs) for kind, specs in gathered.by_kind.items()}
-    print(f"{'speaker':<30}{'sex':<5}{'split':<12}" + "".join(f"{kind:>11}" for kind in counts))
-    for speaker in sorted(split_of):
-        columns = "".join(f"{count[speaker]:>11}" for count in counts.values())
-        print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{split_of[speaker]:<12}{columns}")
-    print(f"{len(split_of)} speakers, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
+    with processes(arguments.workers) as each:
+        gathered = sources.gather(checked, arguments.recipe.parent, each)
+    found = splits.assign(chain.from_iterable(gathered.by_kind.values()), checked)
+    usable: Counter[tuple[str, str]] = Counter()
+    refused: Counter[str] = Counter(gathered.refused)
+    for spec in chain.from_iterable(gathered.by_kind.values()):
+        where = found.of(spec)
+        if isinstance(where, Reason):
+            refused[where.value] += 1
+        else:
+            usable[splits.owner(spec), spec.kind] += 1
+    print(f"{'speaker':<30}{'sex':<5}{'split':<12}" + "".join(f"{kind:>11}" for kind in gathered.by_kind))
+    for speaker in sorted(found.of_owner):
+        columns = "".join(f"{usable[speaker, kind]:>11}" for kind in gathered.by_kind)
+        print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{found.of_owner[speaker]:<12}{columns}")
+    print(f"{len(found.of_owner)} speakers, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
     _print_bandwidths(gathered.bandwidth_hz)
     used = Counter(spec.licence for specs in gathered.by_kind.values() for spec in specs)
     print("licences: " + (", ".join(f"{name} {n}" for name, n in sorted(used.items())) or "none"))
-    print("refused: " + (", ".join(f"{reason} {n}" for reason, n in sorted(gathered.refused.items())) or "nothing"))
+    print("refused: " + (", ".join(f"{reason} {n}" for reason, n in sorted(refused.items())) or "nothing"))
     for line in gathered.details:
         print(f"  {line}")
     return 0
@@ -162,9 +197,9 @@ def _print_bandwidths(bandwidth_hz: Mapping[str, float]) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    from builder import pipeline, plan
+    from builder import difference, pipeline, plan
 
-    planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed)
+    planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed, arguments.workers)
     print(f"{'shard':<40}{'cells':>6}{'wanted':>8}  real sources")
     for item in planned.shards:
         pool = ", ".join(f"{kind} {len(specs)}" for kind, specs in item.pool.items()) or "none"
@@ -180,6 +215,8 @@ def _plan(arguments: argparse.Namespace) -> int:
     first = next(plan.candidates(planned.shards[0], planned.shards[0].wanted[0][0]), None)
     if first is not None:
         print(f"first candidate: {first.cell}, span {first.span:g}, source {first.source.source_id}")
+    if arguments.diff is not None:
+        print("\n" + difference.text(difference.between(planned, arguments.diff)))
     return 0
 
 
@@ -263,6 +300,7 @@ def _label(arguments: argparse.Namespace) -> int:
 def _shard(arguments: argparse.Namespace) -> int:
     from builder import layout, pipeline
     from builder.errors import NotFound
+    from builder.factory import factory_digest
     from builder.fill import Context, Filler
 
     planned, gathered = pipeline.load_plan(arguments.recipe, arguments.seed)
@@ -272,7 +310,7 @@ def _shard(arguments: argparse.Namespace) -> int:
     filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech))
     filler.run()
     partial = arguments.out.with_name(arguments.out.name + ".partial")
-    report = pipeline.write_shard(mine, filler, partial, pipeline.factory_digest())
+    report = pipeline.write_shard(mine, filler, partial, factory_digest())
     print(pipeline.table((report,)))
     print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
     return 0
@@ -402,6 +440,39 @@ def _show(arguments: argparse.Namespace) -> int:
     show.write(values, _remaker(arguments).source(pair), target)
     print(target)
     return 0
+
+
+def _commit_split(arguments: argparse.Namespace) -> int:
+    from builder import commitments, layout
+    from builder.seeds import PUBLIC_BELOW
+
+    secret = arguments.secret or arguments.out.with_name(arguments.out.name + ".secret")
+    found = commitments.commit(arguments.dataset, arguments.split, arguments.out, secret)
+    print(f"{arguments.out}: publish this now")
+    print(f"{secret}: keep this; publish it with the data. Its SHA-256 is the commitment, and without it nothing can be proved")
+    print(f"split {found['split']}, {found['n_rows']} clips, sha256 {found['sha256']}")
+    seed = layout.read_manifest(arguments.dataset).get("seed")
+    if isinstance(seed, int) and seed < PUBLIC_BELOW:
+        print(
+            f"the dataset's seed, {seed}, is no secret: whoever tries it builds this split. Build private splits with --seed env:NAME",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _reveal_split(arguments: argparse.Namespace) -> int:
+    from builder import commitments
+
+    promised, faults = commitments.reveal(arguments.dataset, arguments.commitment, arguments.secret)
+    for fault in faults[:MAX_FAULTS]:
+        print(fault)
+    if len(faults) > MAX_FAULTS:
+        print(f"... and {len(faults) - MAX_FAULTS} more")
+    verdict = (
+        f"NOT what was committed to: {len(faults)} differences" if faults else f"what was committed to, all {promised['n_rows']} clips"
+    )
+    print(f"{arguments.dataset}: split {promised['split']} is {verdict} (sha256 {promised['sha256']})")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

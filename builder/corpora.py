@@ -13,6 +13,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -162,6 +163,11 @@ class Corpus:
     recordings: tuple[Recording, ...]
     location: Mapping[str, Path]
     licences: Mapping[str, Terms] = field(default_factory=dict)
+
+    @cached_property
+    def listed(self) -> Mapping[tuple[str, str | None], Recording]:
+        """(member, speaker) -> recording; the first, where a speaker has several stretches of a file."""
+        return {(item.member, item.speaker): item for item in reversed(self.recordings)}
 
 
 # -- where corpora lie ------------------------------------------------------------------------------------------------

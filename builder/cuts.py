@@ -57,6 +57,18 @@ class Survey:
     refused: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
     bandwidth_hz: dict[str, float] = field(default_factory=dict)
+    """Member -> `recorded_bandwidth_hz` of what was read."""
+    checksum: dict[str, str] = field(default_factory=dict)
+    """Member -> `file_digest` of what was read."""
+
+    def add(self, other: Survey) -> None:
+        """Take in what was found in other recordings."""
+        self.cuts += other.cuts
+        self.syllables += other.syllables
+        self.refused += other.refused
+        self.details += other.details
+        self.checksum |= other.checksum
+        self.bandwidth_hz |= other.bandwidth_hz
 
     def refuse(self, what: str, refusal: Refused, count: int = 1) -> None:
         """Count a refusal and keep its detail."""
@@ -139,30 +151,37 @@ def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
     """
     found = Survey()
     for recording in corpus.recordings:
-        what = f"{recording.member} ({recording.speaker})"
+        found.add(survey_recording(corpus, recording, rule, sample_rate_hz))
+    return found
+
+
+def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sample_rate_hz: int) -> Survey:
+    """Read one recording of a corpus and cut it; depends on the recording, its file's bytes, the rule and the rate alone."""
+    found = Survey(checksum={recording.member: file_digest(corpus, recording)})
+    what = f"{recording.member} ({recording.speaker})"
+    try:
+        sound = read_recording(corpus, recording, rule, sample_rate_hz)
+        found.bandwidth_hz[recording.member] = recorded_bandwidth_hz(sound)
+        peak_dbfs = audio.peak_dbfs(sound)
+        if peak_dbfs < QUIETEST_DBFS:
+            raise Refused(Reason.SILENT, f"peak {peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")
+        cuts = list(_cuts_of(sound, recording, rule))
+        if not cuts:
+            raise Refused(Reason.TOO_SHORT, f"no {rule.min_s} s of speech in a row")
+    except Refused as refusal:
+        found.refuse(what, refusal)
+        return found
+    for cut in cuts:
         try:
-            sound = read_recording(corpus, recording, rule, sample_rate_hz)
-            found.bandwidth_hz[recording.member] = recorded_bandwidth_hz(sound)
-            peak_dbfs = audio.peak_dbfs(sound)
-            if peak_dbfs < QUIETEST_DBFS:
-                raise Refused(Reason.SILENT, f"peak {peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")
-            cuts = list(_cuts_of(sound, recording, rule))
-            if not cuts:
-                raise Refused(Reason.TOO_SHORT, f"no {rule.min_s} s of speech in a row")
+            stretch = Sound(sound.samples[cut.start : cut.end], sample_rate_hz)
+            _check_cut(stretch, sound, rule)
         except Refused as refusal:
-            found.refuse(what, refusal)
+            found.refuse(f"{what} at {cut.start / sample_rate_hz:.2f} s", refusal)
             continue
-        for cut in cuts:
-            try:
-                stretch = Sound(sound.samples[cut.start : cut.end], sample_rate_hz)
-                _check_cut(stretch, sound, rule)
-            except Refused as refusal:
-                found.refuse(f"{what} at {cut.start / sample_rate_hz:.2f} s", refusal)
-                continue
-            whole = len(cuts) == 1 and recording.segments_s is None and cut.end - cut.start >= WHOLE_SHARE * _spoken(sound)
-            cut = replace(cut, whole=whole)
-            found.cuts.append(cut)
-            found.syllables += [(cut, cut.start + low, cut.start + high) for low, high in _syllables(stretch)]
+        whole = len(cuts) == 1 and recording.segments_s is None and cut.end - cut.start >= WHOLE_SHARE * _spoken(sound)
+        cut = replace(cut, whole=whole)
+        found.cuts.append(cut)
+        found.syllables += [(cut, cut.start + low, cut.start + high) for low, high in _syllables(stretch)]
     return found
 
 

@@ -93,7 +93,7 @@ def report_path(root: Path, planned: ShardPlan) -> Path:
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """The manifest of a built dataset.
+    """The manifest of a built dataset: of its folder, or the file itself.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
     DatasetInvalid
         There is one, and it's damaged.
     """
-    path = root / "manifest.json"
+    path = root if root.is_file() else root / "manifest.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

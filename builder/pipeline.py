@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.metadata
 import json
 import multiprocessing
 import shutil
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -34,6 +32,7 @@ import builder
 from builder import card, checks, dataset, licences, plan, recipe, shard, sources
 from builder.acoustics import voice
 from builder.errors import DatasetInvalid, LicencesForbid, VocalgradError, WorkerDied
+from builder.factory import factory_digest, versions
 from builder.fill import Context, Filler
 from builder.layout import parquet_path, report_path, write_json
 from builder.licences import Licence
@@ -41,34 +40,9 @@ from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
 from builder.synthesis import SYNTHESIS_LICENCE
-from builder.workers import start_quietly, stop
+from builder.workers import processes, start_quietly, stop
 
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish")
-
-PACKAGES = (
-    "datasets", "metasona", "numpy", "onnxruntime", "praat-parselmouth", "pyarrow", "pyloudnorm", "scipy", "soundfile", "soxr", "swift-f0",
-)  # fmt: skip
-"""Packages whose versions decide the bytes; the manifest records them."""
-
-
-def versions() -> dict[str, str]:
-    """Versions of this package, Python and the packages that decide the bytes."""
-    import soundfile
-
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    python = ".".join(str(part) for part in sys.version_info[:2])
-    return {"vocalgrad": builder.__version__, "python": python, **found, "libsndfile": soundfile.__libsndfile_version__}
-
-
-def factory_digest() -> str:
-    """Digest of the code and package versions: shards made by other code aren't reused."""
-    found = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
-    root = Path(builder.__file__).parent
-    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
-        found.update(path.relative_to(root).as_posix().encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
 
@@ -150,8 +124,8 @@ class Built:
     n_reused: int
 
 
-def load_plan(path: Path, seed: int | None) -> tuple[Plan, sources.Gathered]:
-    """Recipe, sources and plan, before any sound is made.
+def load_plan(path: Path, seed: int | None, n_workers: int = 1) -> tuple[Plan, sources.Gathered]:
+    """Recipe, sources and plan, before any sound is made; recordings that were never surveyed are read by the workers.
 
     Raises
     ------
@@ -159,7 +133,8 @@ def load_plan(path: Path, seed: int | None) -> tuple[Plan, sources.Gathered]:
         What may be drawn on can't be published as the recipe says.
     """
     checked = recipe.load(path, seed)
-    gathered = sources.gather(checked, path.parent)
+    with processes(n_workers) as each:
+        gathered = sources.gather(checked, path.parent, each)
     planned = plan.make(checked, gathered.by_kind, gathered.sex)
     _, refusals = licences.combine(_licences_used(planned), _known_licences(gathered), checked.licence)
     if refusals:
@@ -202,14 +177,15 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     asked, out = out, out.resolve()
     _check_replaceable(out)
     say(f"recipe   {path}")
-    planned, gathered = load_plan(path, seed)
+    planned, gathered = load_plan(path, seed, n_workers)
     found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
-    refused = f"refused {_counts(gathered.refused)}" if gathered.refused else "nothing refused"
+    counts = Counter(gathered.refused) + Counter(planned.refused)
+    refused = f"refused {_counts(counts)}" if counts else "nothing refused"
     say(f"sources  {found}; {len(planned.split_of)} real speakers; {refused}")
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
     clips = f"{n_pairs} pairs and {n_controls} controls ({2 * n_pairs + n_controls} clips)"
-    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed}, {n_workers} workers")
+    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed_name}, {n_workers} workers")
     partial = out.with_name(out.name + ".partial")
     with _locked(partial):
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
@@ -317,12 +293,14 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
     used = planned.recipe
     values = used.model_dump(mode="json")
     values["speech"]["corpus"] = next(iter(gathered.corpora), None)
-    refused = {"refused": dict(sorted(gathered.refused.items())), "details": sorted(gathered.details)}
+    values["seed"] = used.seed_name
+    counts = Counter(gathered.refused) + Counter(planned.refused)
+    refused = {"refused": dict(sorted(counts.items())), "details": sorted(gathered.details)}
     known = _known_licences(gathered)
     return {
         "name": used.name,
         "version": used.version,
-        "seed": used.seed,
+        "seed": used.seed_name,
         "release": used.release,
         "recipe": values,
         "recipe_sha256": used.digest,

@@ -1,10 +1,7 @@
 """Spends all the randomness: recipe and seed to every pair, fully determined, cut into shards.
 
-Speakers go to splits by a keyed hash of (seed, corpus speaker), so that adding speakers or dimensions moves nobody; where a
-small corpus leaves a split short of the recipe's minimum, the speakers whose hash lies nearest are moved to it. Speakers who
-read the same text go to the same split.
-
-Each cell has an endless, ordered row of candidates. A shard walks down the row until the cell is full.
+Who goes to which split is decided in `splits`. Each cell has an endless, ordered row of candidates. A shard walks down the row
+until the cell is full.
 """
 
 from __future__ import annotations
@@ -12,15 +9,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from types import MappingProxyType
 
+from builder import splits
 from builder.acoustics import curves
-from builder.errors import CellUnfilled
-from builder.keys import digest, rank_of, spoken_key
+from builder.keys import digest, rank_of
 from builder.recipe import SPEECH_KINDS, SPLITS, DimensionRecipe, Recipe
-from builder.records import Cell, PairPlan, ShardPlan, SourceSpec
+from builder.records import Cell, PairPlan, Reason, ShardPlan, SourceSpec
+from builder.splits import Splits, owner
 from builder.synthesis import drawn
+
+Pools = Mapping[tuple[str, str], tuple[SourceSpec, ...]]
+"""(kind, split) -> real sources, in an order that's the same whatever order they came in."""
 
 SYNTHESIS_BLOCK = 32
 """Synthetic sources are shuffled per cell in blocks of at least this many, so that cells share sources and analyses."""
@@ -34,18 +35,26 @@ class Plan:
     ----------
     recipe
         What it was planned from.
-    split_of
-        Speaker (or recording, where the corpus tells no speaker) -> split.
+    splits
+        Who and what belongs to which.
     shards
         In the order of recipe and splits.
     unreachable
         (dimension, kind, tier) that don't exist because the carrier can't span them.
+    refused
+        Reason -> real sources of all kinds that no split may use.
     """
 
     recipe: Recipe
-    split_of: Mapping[str, str]
+    splits: Splits
     shards: tuple[ShardPlan, ...]
     unreachable: tuple[tuple[str, str, str], ...]
+    refused: Mapping[str, int]
+
+    @property
+    def split_of(self) -> Mapping[str, str]:
+        """Speaker (or recording, where the corpus tells no speaker) -> split."""
+        return self.splits.of_owner
 
     @property
     def digest(self) -> str:
@@ -58,7 +67,7 @@ def shard_digest(shard: ShardPlan) -> str:
     parts = [
         shard.name,
         [[str(cell), count] for cell, count in shard.wanted],
-        {kind: [asdict(spec) for spec in specs] for kind, specs in shard.pool.items()},
+        {kind: digest("".join([spec.digest for spec in specs]), 32) for kind, specs in shard.pool.items()},
         [[*key, *values] for key, values in sorted(shard.spans.items())],
         dict(shard.movement),
         asdict(shard.margins),
@@ -67,109 +76,6 @@ def shard_digest(shard: ShardPlan) -> str:
         dict(shard.sex),
     ]
     return digest(parts, 32)
-
-
-# -- splits -----------------------------------------------------------------------------------------------------------
-
-
-def owner(source: SourceSpec) -> str:
-    """Who must stay in one split: the speaker; where a corpus doesn't tell speakers, the recording."""
-    return source.speaker_id or f"{source.parameters.get('corpus')}/{source.parameters.get('member', source.source_id)}"
-
-
-def _groups(sources: tuple[SourceSpec, ...]) -> list[list[str]]:
-    """Owners that must stay together: they say the same text, or their recordings are the same bytes; each group sorted."""
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while parent.setdefault(name, name) != name:
-            name = parent[name]
-        return name
-
-    first_with: dict[tuple[str, str], str] = {}
-    for source in sources:
-        name = owner(source)
-        root(name)
-        said = source.parameters.get("said") or spoken_key(source.text or "")
-        for key in (("said", said), ("file", source.parameters.get("sha256", ""))):
-            if key[1]:
-                low, high = sorted((root(name), root(first_with.setdefault(key, name))))
-                parent[high] = low
-    groups: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(parent):
-        groups[root(name)].append(name)
-    return [groups[key] for key in sorted(groups)]
-
-
-def assign_splits(sources: tuple[SourceSpec, ...], recipe: Recipe) -> dict[str, str]:
-    """Which split each speaker belongs to.
-
-    Parameters
-    ----------
-    sources
-        Real speech.
-    recipe
-        Shares, minimum speakers and cuts per split, seed.
-
-    Raises
-    ------
-    CellUnfilled
-        The corpus can't give every split its minimum.
-    """
-    if not sources:
-        return {}
-    n_cuts = Counter(owner(source) for source in sources)
-    place = {tuple(group): int(rank_of("split", recipe.seed, group[0]), 16) / 16.0**16 for group in _groups(sources)}
-    edges, edge = {}, 0.0
-    for split in SPLITS:
-        if split in recipe.splits:
-            edges[split] = (edge, edge + recipe.splits[split].share)
-            edge += recipe.splits[split].share
-    members: dict[str, list[tuple[str, ...]]] = {
-        split: sorted((g for g in place if low <= place[g] < high or (high >= 1.0 - 1e-9 and place[g] >= low)), key=place.__getitem__)
-        for split, (low, high) in edges.items()
-    }
-    _fill_minimums(members, place, edges, n_cuts, recipe)
-    return {speaker: split for split, groups in members.items() for group in groups for speaker in group}
-
-
-def _has(groups: list[tuple[str, ...]], n_cuts: Mapping[str, int]) -> tuple[int, int]:
-    speakers = [speaker for group in groups for speaker in group]
-    return len(speakers), sum(n_cuts[speaker] for speaker in speakers)
-
-
-def _fill_minimums(
-    members: dict[str, list[tuple[str, ...]]],
-    place: Mapping[tuple[str, ...], float],
-    edges: Mapping[str, tuple[float, float]],
-    n_cuts: Mapping[str, int],
-    recipe: Recipe,
-) -> None:
-    """Move the nearest groups to splits that are short, from splits that can spare them."""
-
-    def short(split: str, without: tuple[str, ...] | None = None) -> bool:
-        speakers, cuts = _has([group for group in members[split] if group != without], n_cuts)
-        return speakers < recipe.splits[split].min_speakers or cuts < recipe.splits[split].min_cuts
-
-    for split, (low, high) in edges.items():
-        while short(split):
-            spare = [
-                (min(abs(place[group] - low), abs(place[group] - high)), group, other)
-                for other in members
-                if other != split
-                for group in members[other]
-                if not short(other, without=group)
-            ]
-            if not spare:
-                needs = ", ".join(f"{name}: {rule.min_speakers} speakers and {rule.min_cuts} cuts" for name, rule in recipe.splits.items())
-                speakers, cuts = _has([group for groups in members.values() for group in groups], n_cuts)
-                raise CellUnfilled(
-                    f"the corpus has {speakers} speakers with {cuts} cuts of speech, too few for the splits ({needs}); "
-                    "lower min_speakers or min_cuts, or use a larger corpus"
-                )
-            _, group, other = min(spare)
-            members[other].remove(group)
-            members[split].append(group)
 
 
 # -- shards and candidates --------------------------------------------------------------------------------------------
@@ -183,11 +89,16 @@ def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]], sex: Mappin
     recipe
         Checked.
     real
-        Kind -> real sources (`speech`, `syllables`).
+        Kind -> real sources (`speech`, `syllables`, `vowels`).
     sex
         Speaker -> f or m, where known.
     """
-    split_of = assign_splits(tuple(real.get("speech", ())), recipe)
+    found = splits.assign(chain.from_iterable(real.values()), recipe)
+    pools, refused = _pools(real, found)
+    known: dict[str, dict[str, str]] = {split: {} for split in SPLITS}
+    for speaker, where in sorted(found.of_owner.items()):
+        if told := sex.get(speaker):
+            known[where][speaker] = told
     shards: list[ShardPlan] = []
     unreachable = []
     for part in recipe.dimensions:
@@ -195,9 +106,24 @@ def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]], sex: Mappin
             unreachable += [(part.dimension, rule.kind, tier) for tier in part.tiers if tier not in part.tiers_on(rule)]
         for split in SPLITS:
             if split in recipe.splits:
-                shards += _shards_of(recipe, part, split, _cells(part, split), real, split_of, sex)
-                shards += _shards_of(recipe, part, split, _control_cells(part, split), real, split_of, sex)
-    return Plan(recipe, split_of, tuple(shards), tuple(unreachable))
+                shards += _shards_of(recipe, part, split, _cells(part, split), pools, known[split])
+                shards += _shards_of(recipe, part, split, _control_cells(part, split), pools, known[split])
+    return Plan(recipe, found, tuple(shards), tuple(unreachable), refused)
+
+
+def _pools(real: Mapping[str, tuple[SourceSpec, ...]], found: Splits) -> tuple[Pools, dict[str, int]]:
+    """Each split's real sources by kind, and how many no split may use."""
+    pools: dict[tuple[str, str], list[SourceSpec]] = defaultdict(list)
+    refused: Counter[str] = Counter()
+    for kind, specs in real.items():
+        for spec in specs:
+            where = found.of(spec)
+            if isinstance(where, Reason):
+                refused[where.value] += 1
+            else:
+                pools[kind, where].append(spec)
+    in_order = {key: tuple(sorted(specs, key=lambda spec: rank_of("shard", spec.source_id))) for key, specs in pools.items()}
+    return in_order, dict(sorted(refused.items()))
 
 
 def _cells(part: DimensionRecipe, split: str) -> list[tuple[Cell, int]]:
@@ -223,18 +149,15 @@ def _shards_of(
     part: DimensionRecipe,
     split: str,
     cells: list[tuple[Cell, int]],
-    real: Mapping[str, tuple[SourceSpec, ...]],
-    split_of: Mapping[str, str],
-    sex: Mapping[str, str | None],
+    pools: Pools,
+    sex: Mapping[str, str],
 ) -> list[ShardPlan]:
     total = sum(count for _, count in cells)
     if total == 0:
         return []
     n_shards = -(-total // part.max_pairs_per_shard)
     spans = {(cell.tier, cell.curve, cell.kind): _span(part, cell) for cell, _ in cells}
-    pools = {rule.kind: _pool(real, rule.kind, split, split_of) for rule in part.sources if rule.kind in SPEECH_KINDS}
-    speakers = sorted({owner(spec) for specs in pools.values() for spec in specs})
-    known = {speaker: told for speaker in speakers if (told := sex.get(speaker))}
+    mine = {rule.kind: pools.get((rule.kind, split), ()) for rule in part.sources if rule.kind in SPEECH_KINDS}
     return [
         ShardPlan(
             dimension=part.dimension,
@@ -242,23 +165,17 @@ def _shards_of(
             index=index,
             count=n_shards,
             wanted=wanted,
-            pool={kind: specs[index::n_shards] for kind, specs in pools.items()},
+            pool={kind: specs[index::n_shards] for kind, specs in mine.items()},
             spans=spans,
             movement={rule.kind: rule.movement for rule in part.sources},
             margins=part.as_margins(split),
             seed=recipe.seed,
             sample_rate_hz=recipe.sample_rate_hz,
             controls=cells[0][0].is_control,
-            sex=known,
+            sex=sex,
         )
         for index, wanted in enumerate(_dealt(cells, n_shards))
     ]
-
-
-def _pool(real: Mapping[str, tuple[SourceSpec, ...]], kind: str, split: str, split_of: Mapping[str, str]) -> tuple[SourceSpec, ...]:
-    """Real sources of a split, in an order that's the same whatever order they came in."""
-    mine = [spec for spec in real.get(kind, ()) if split_of.get(owner(spec)) == split]
-    return tuple(sorted(mine, key=lambda spec: rank_of("shard", spec.source_id)))
 
 
 def _dealt(cells: list[tuple[Cell, int]], n_shards: int) -> list[tuple[tuple[Cell, int], ...]]:
@@ -357,9 +274,10 @@ def _synthetic(shard: ShardPlan, cell: Cell) -> Iterator[SourceSpec]:
     """Numbers of this shard's own synthetic sources, shuffled for the cell block by block."""
     largest = max((count for other, count in shard.wanted if other.kind == cell.kind), default=1)
     size = max(SYNTHESIS_BLOCK, 2 * largest)
+    name = str(cell)
     block = 0
     while True:
         numbers = range(block * size, (block + 1) * size)
-        for number in sorted(numbers, key=lambda number: rank_of(shard.seed, str(cell), number)):
+        for number in sorted(numbers, key=lambda number: rank_of(shard.seed, name, number)):
             yield drawn(cell.kind, cell.split, number * shard.count + shard.index, shard.seed)
         block += 1

@@ -21,6 +21,7 @@ from builder.acoustics import curves, voice
 from builder.dimensions import BY_NAME, Dimension
 from builder.errors import RecipeError
 from builder.records import Margins
+from builder.seeds import PUBLIC_BELOW, SecretSeed, name_of
 from builder.strict_yaml import Strict, YamlFile, checked, nearest, one_of
 
 SPLITS = ("train", "validation", "test")
@@ -229,7 +230,7 @@ class Release(Strict):
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
     version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
-    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    seed: Annotated[int, Field(ge=0, lt=PUBLIC_BELOW)]
     sample_rate_hz: Annotated[int, Field(ge=16_000, le=48_000)]
     licence: Annotated[str, Field(min_length=1)]
     kinds: Annotated[tuple[SourceKind, ...], AsTuple] | None = None
@@ -258,8 +259,9 @@ class Release(Strict):
 
 
 class Recipe(Release):
-    """A whole build."""
+    """A whole build. Its seed may be a secret one, which a file never is."""
 
+    seed: Annotated[int, Field(ge=0, lt=2**256)]
     dimensions: tuple[DimensionRecipe, ...]
 
     @property
@@ -270,8 +272,13 @@ class Recipe(Release):
 
     @property
     def release(self) -> str:
-        """The version with the seed: what a dataset built from this is tagged."""
-        return f"{self.version}+seed.{self.seed}"
+        """The version with the seed, or a secret one's name: what a dataset built from this is tagged."""
+        return f"{self.version}+seed.{self.seed_name}"
+
+    @property
+    def seed_name(self) -> int | str:
+        """What may be written of the seed."""
+        return name_of(self.seed)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -300,7 +307,7 @@ def load(path: Path, seed: int | None = None) -> Recipe:
     found = _read(path, faults)
     if found is None:
         raise RecipeError(faults)
-    if seed is not None:
+    if seed is not None and not isinstance(seed, SecretSeed):
         found.values["seed"] = seed
     release = checked(Release, _only(found.values, RELEASE_KEYS), found.files, faults)
     parts = _listed(found, faults) if "dimensions" in found.values else _single(found, faults)
@@ -314,7 +321,10 @@ def load(path: Path, seed: int | None = None) -> Recipe:
         faults.append(found.files[0].fault(("pairs_per_cell",), "no pairs are asked for in any of the splits"))
     if faults or release is None:
         raise RecipeError(list(dict.fromkeys(faults)))
-    return Recipe(**{name: getattr(release, name) for name in RELEASE_KEYS}, dimensions=tuple(parts))
+    values = {name: getattr(release, name) for name in RELEASE_KEYS}
+    if isinstance(seed, SecretSeed):
+        values["seed"] = int(seed)
+    return Recipe(**values, dimensions=tuple(parts))
 
 
 class _Read:

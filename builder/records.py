@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from builder.keys import digest
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -45,6 +48,9 @@ class Reason(StrEnum):
     NOT_REPEATABLE = "not_repeatable"
     TOO_QUIET = "too_quiet"
     OVER_QUOTA = "over_quota"
+    # the splits
+    TEXT_IN_OTHER_SPLIT = "text_in_other_split"
+    RECORDING_IN_OTHER_SPLIT = "recording_in_other_split"
     # the sweep
     DOES_NOTHING = "does_nothing"
     OUT_OF_RANGE = "out_of_range"
@@ -189,6 +195,12 @@ class SourceSpec:
     text: str | None
     licence: str
     attribution: str
+
+    @cached_property
+    def digest(self) -> str:
+        """Of everything here, 32 hexadecimal digits; computed once, for it's part of the digest of every shard that may use it."""
+        values = (self.kind, self.source_id, dict(self.parameters), self.speaker_id, self.language, self.text, self.licence)
+        return digest([*values, self.attribution], 32)
 
 
 @dataclass(frozen=True, eq=False)

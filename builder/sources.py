@@ -17,11 +17,12 @@ import numpy as np
 from builder import corpora as corpora_files
 from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, file_digest, read_recording, recorded_bandwidth_hz, survey
+from builder.cuts import Cut, Survey, file_digest, read_recording, recorded_bandwidth_hz
 from builder.errors import NotFound, Refused
 from builder.keys import digest, rank_of, seed_of, spoken_key
 from builder.recipe import Recipe, SpeechRule
 from builder.records import Reason, Sound, Source, SourceSpec
+from builder.surveys import Map, surveyed
 from builder.synthesis import syllable_parameters, vowel_parameters
 
 SYLLABLE_FADE_S = 0.008
@@ -105,10 +106,9 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
 
 
 def _recording(corpus: Corpus, member: str, speaker: str | None) -> Recording:
-    for recording in corpus.recordings:
-        if recording.member == member and recording.speaker == speaker:
-            return recording
-    raise NotFound(f"corpus {corpus.name!r} has no recording {member!r} of speaker {speaker!r}")
+    if (member, speaker) not in corpus.listed:
+        raise NotFound(f"corpus {corpus.name!r} has no recording {member!r} of speaker {speaker!r}")
+    return corpus.listed[member, speaker]
 
 
 def _repeated(syllable: Sound, parameters: Mapping[str, Any]) -> Sound:
@@ -167,7 +167,7 @@ class Gathered:
 NOTHING = Gathered({}, {}, {}, {}, ())
 
 
-def gather(recipe: Recipe, folder: Path) -> Gathered:
+def gather(recipe: Recipe, folder: Path, each: Map = map) -> Gathered:
     """Fetch, check and cut the recipe's speech corpus.
 
     Parameters
@@ -176,6 +176,8 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
         With `speech.corpus` relative to `folder`; without a corpus nothing is gathered.
     folder
         Where the recipe file lies.
+    each
+        `map`, or that of an executor, for recordings that were never surveyed.
 
     Raises
     ------
@@ -185,19 +187,14 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
     if recipe.speech.corpus is None:
         return NOTHING
     corpus = corpora_files.load(folder / recipe.speech.corpus)
-    found = survey(corpus, recipe.speech, recipe.sample_rate_hz)
-    _keep_quota(corpus, found, recipe)
-    real = {
-        "speech": [_speech_spec(corpus, cut) for cut in found.cuts],
-        "syllables": [_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables],
-        "vowels": [_vowel_spec(corpus, cut, low, high) for cut, low, high in found.syllables],
-    }
-    in_order = {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in real.items()}
+    found = surveyed(corpus, recipe.speech, recipe.sample_rate_hz, each)
+    _keep_quota(corpus.name, found, recipe)
+    by_kind = specs_of(corpus.name, found, recipe.sample_rate_hz)
     sex = _sex_of_speakers(corpus.recordings)
-    return Gathered({corpus.name: corpus}, in_order, sex, dict(found.refused), tuple(found.details), found.bandwidth_hz)
+    return Gathered({corpus.name: corpus}, by_kind, sex, dict(found.refused), tuple(found.details), found.bandwidth_hz)
 
 
-def _keep_quota(corpus: Corpus, found: Survey, recipe: Recipe) -> None:
+def _keep_quota(corpus: str, found: Survey, recipe: Recipe) -> None:
     """Keep each speaker's cuts of lowest hash, as many as the recipe allows, and the syllables in them; count the others.
 
     The hash is of seed, corpus, file and stretch: neither the order of the listing nor another speaker decides.
@@ -205,12 +202,13 @@ def _keep_quota(corpus: Corpus, found: Survey, recipe: Recipe) -> None:
     most = recipe.speech.max_cuts_per_speaker
     if most is None:
         return
+    where = _Where(corpus, found.checksum)
     by_speaker: dict[str, list[Cut]] = defaultdict(list)
     for cut in found.cuts:
         by_speaker[cut.recording.speaker].append(cut)
     kept = set()
     for speaker, cuts in sorted(by_speaker.items()):
-        in_order = sorted(cuts, key=lambda cut: rank_of("quota", recipe.seed, _speech_spec(corpus, cut).source_id))
+        in_order = sorted(cuts, key=lambda cut: rank_of("quota", recipe.seed, _speech_spec(where, cut).source_id))
         kept |= {_place(cut) for cut in in_order[:most]}
         if len(cuts) > most:
             found.refuse(speaker, Refused(Reason.OVER_QUOTA, f"{len(cuts)} cuts, at most {most} of a speaker are used"), len(cuts) - most)
@@ -231,17 +229,39 @@ def _sex_of_speakers(recordings: Sequence[Recording]) -> dict[str, str | None]:
     return {speaker: next(iter(sexes)) if len(sexes) == 1 else None for speaker, sexes in told.items()}
 
 
-def _where(corpus: Corpus, recording: Recording, start: int, end: int) -> dict[str, Any]:
+def specs_of(corpus: str, found: Survey, sample_rate_hz: int) -> dict[str, tuple[SourceSpec, ...]]:
+    """Kind -> the sources in a corpus's cuts, sorted by identifier."""
+    where = _Where(corpus, found.checksum)
+    real = {
+        "speech": [_speech_spec(where, cut) for cut in found.cuts],
+        "syllables": [_syllable_spec(where, cut, low, high, sample_rate_hz) for cut, low, high in found.syllables],
+        "vowels": [_vowel_spec(where, cut, low, high) for cut, low, high in found.syllables],
+    }
+    return {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in real.items()}
+
+
+class _Where:
     """Where a stretch lies, the checksum of the file that it was found in, and a digest of what is said in all of it."""
-    where: dict[str, Any] = {"corpus": corpus.name, "member": recording.member, "sha256": file_digest(corpus, recording)}
-    if recording.text:
-        where["said"] = digest(spoken_key(recording.text))
-    return {**where, "start": start, "end": end}
+
+    def __init__(self, corpus: str, checksum: Mapping[str, str]) -> None:
+        self._corpus = corpus
+        self._checksum = checksum
+        self._said: dict[str, str] = {}
+
+    def __call__(self, recording: Recording, start: int, end: int) -> dict[str, Any]:
+        where: dict[str, Any] = {"corpus": self._corpus, "member": recording.member, "sha256": self._checksum[recording.member]}
+        text = recording.text or ""
+        if text not in self._said:
+            key = spoken_key(text)
+            self._said[text] = digest(key) if key else ""
+        if self._said[text]:
+            where["said"] = self._said[text]
+        return {**where, "start": start, "end": end}
 
 
-def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
+def _speech_spec(where_is: _Where, cut: Cut) -> SourceSpec:
     recording = cut.recording
-    where = _where(corpus, recording, cut.start, cut.end)
+    where = where_is(recording, cut.start, cut.end)
     return SourceSpec(
         kind="speech",
         source_id="r" + digest([where, recording.speaker])[1:],
@@ -254,14 +274,14 @@ def _speech_spec(corpus: Corpus, cut: Cut) -> SourceSpec:
     )
 
 
-def _syllable_spec(corpus: Corpus, cut: Cut, low: int, high: int, sample_rate_hz: int) -> SourceSpec:
-    where = _where(corpus, cut.recording, low, high)
+def _syllable_spec(where_is: _Where, cut: Cut, low: int, high: int, sample_rate_hz: int) -> SourceSpec:
+    where = where_is(cut.recording, low, high)
     source_id = "y" + digest([where, cut.recording.speaker])[1:]
     return _part_spec("syllables", source_id, {**where, **syllable_parameters(source_id, (high - low) / sample_rate_hz)}, cut.recording)
 
 
-def _vowel_spec(corpus: Corpus, cut: Cut, low: int, high: int) -> SourceSpec:
-    where = _where(corpus, cut.recording, low, high)
+def _vowel_spec(where_is: _Where, cut: Cut, low: int, high: int) -> SourceSpec:
+    where = where_is(cut.recording, low, high)
     source_id = "v" + digest([where, cut.recording.speaker, "vowel"])[1:]
     return _part_spec("vowels", source_id, {**where, **vowel_parameters(source_id)}, cut.recording)
 

@@ -6,6 +6,7 @@ Only where the sources lie, some clips are also made again from their rows, and 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,14 +22,13 @@ from builder.acoustics import audio
 from builder.dimensions import BY_NAME
 from builder.errors import VocalgradError
 from builder.folder import card_faults, file_faults, local_faults, local_in, parquet_faults
-from builder.keys import rank_of
+from builder.keys import rank_of, spoken_key
 from builder.layout import features, read_manifest, read_rows, split_of
 from builder.records import Sound
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
-    "speaker_id", "text", "duration_s", "active_start_s", "active_end_s", "span", "effect", "witness_effect", "audio_sha256", "plan",
-    "attribution",
+    "speaker_id", "text", "duration_s", "active_start_s", "active_end_s", "span", "effect", "witness_effect", "audio_sha256",
 ]  # fmt: skip
 TEXTS = ("plan", "attribution", "source_id", "speaker_id")
 LABEL_WORDS = re.compile(r"(?<![a-z])(up|down|increas|decreas|ris(e|ing)|fall)", re.IGNORECASE)
@@ -130,13 +130,13 @@ def _shard_faults(
             return
         yield from parquet_faults(file, name)
         split = split_of(name)
-        for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "audio"]):
+        for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "plan", "attribution", "audio"]):
             for row in batch.to_pylist():
                 yield from _audio_faults(row, sample_rate_hz, heard_again)
                 told = local_in(" ".join(str(row[key]) for key in TEXTS).encode())
                 if told:
                     yield f"{row['id']}: holds {told}"
-                rows.append({**{key: row[key] for key in SMALL}, "split": split})
+                rows.append({**{key: row[key] for key in SMALL}, **_made_of(row), "split": split})
     except (OSError, ValueError) as error:
         yield f"{name}: can't be read: {error}"
         return
@@ -247,12 +247,18 @@ def _grouped(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, A
     return groups
 
 
+def _made_of(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """The file that a clip's source is of, and what is said in all of it, by digest; and the clip's own text as it's compared."""
+    made = json.loads(row["plan"])["pair"]["source"]["parameters"]
+    return {"recording": made.get("sha256"), "said": made.get("said"), "spoken": spoken_key(row["text"] or "")}
+
+
 def _split_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
-    for key in ("speaker_id", "source_id", "text"):
+    for key in ("speaker_id", "source_id", "spoken", "said", "recording"):
         where: dict[str, set[str]] = defaultdict(set)
         for row in rows:
             if row[key]:
                 where[row[key]].add(row["split"])
         for value, splits in where.items():
             if len(splits) > 1:
-                yield f"{key} {value!r} is in {' and '.join(sorted(splits))}"
+                yield f"{'text' if key == 'spoken' else key} {value!r} is in {' and '.join(sorted(splits))}"

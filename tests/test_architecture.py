@@ -18,11 +18,13 @@ ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
-    "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
-    "cues", "fingerprints", "folder", "leakage", "licences", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
+    "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "cuts", "surveys",
+    "factory", "fetch", "synthesis", "layout", "cues", "fingerprints", "folder", "leakage", "licences", "middles", "patience", "printout",
+    "release", "shortcuts", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
-    "charts", "checks", "dataset", "export", "fill", "imposed", "pipeline", "progress", "report", "rows", "show", "__main__", "__init__",
+    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "imposed", "pipeline", "progress", "report", "rows",
+    "show", "__main__", "__init__",
 }  # fmt: skip
 
 

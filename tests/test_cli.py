@@ -109,7 +109,7 @@ def write_sweep(path: Path, semitones: float = 6.0, rate_hz: int = RATE_HZ, chan
         (["build", "--workers", "1.5"], "argument --workers: '1.5' isn't a whole number, 1 or more"),
         (["build", "--workers", "²"], "argument --workers: '²' isn't a whole number, 1 or more"),
         (["build", "--workers", ""], "argument --workers: '' isn't a whole number, 1 or more"),
-        (["recipe", "--seed", "one"], "argument --seed: invalid int value: 'one'"),
+        (["recipe", "--seed", "one"], "argument --seed: 'one' isn't a whole number, nor env:NAME"),
         (["build", "--speed", "2"], "unrecognized arguments: --speed 2"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The plan: splits that share no speaker and no text, cells filled to the count, candidates that depend on their key alone."""
+"""The plan: cells filled to the count, candidates that depend on their key alone; and the keys."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up import speech_of, spoken, with_splits
 
 from builder import keys, plan, recipe
-from builder.errors import CellUnfilled
 from builder.plan import Plan
 from builder.recipe import Recipe
 from builder.records import Cell, PairPlan, ShardPlan, SourceSpec
@@ -32,31 +32,6 @@ DEFAULT = recipe.load(ROOT / "recipes" / "default.yaml")
 SPLITS = ("train", "validation", "test")
 
 
-def spoken(speaker: str | None, number: int, text: str | None = None, kind: str = "speech") -> SourceSpec:
-    """A made-up cut of a speaker."""
-    return SourceSpec(
-        kind=kind,
-        source_id=f"r{keys.digest([speaker, number, kind])[1:]}",
-        parameters={"corpus": "c", "member": f"{speaker}/{number}.wav", "start": 0, "end": 32000},
-        speaker_id=speaker,
-        language="en",
-        text=text,
-        licence="CC0-1.0",
-        attribution="nobody",
-    )
-
-
-def speech_of(speakers: Mapping[str, int]) -> tuple[SourceSpec, ...]:
-    """Cuts of speakers: name -> how many."""
-    return tuple(spoken(speaker, number) for speaker, count in speakers.items() for number in range(count))
-
-
-def with_splits(used: Recipe, speakers: int = 1, cuts: int = 1, **more: Any) -> Recipe:
-    """A recipe with other minimums, the same in each split."""
-    splits = {name: rule.model_copy(update={"min_speakers": speakers, "min_cuts": cuts}) for name, rule in used.splits.items()}
-    return used.model_copy(update={"splits": splits, **more})
-
-
 def with_parts(used: Recipe, **changes: Any) -> Recipe:
     """A recipe with the same changes in every dimension."""
     return used.model_copy(update={"dimensions": tuple(part.model_copy(update=changes) for part in used.dimensions)})
@@ -65,161 +40,6 @@ def with_parts(used: Recipe, **changes: Any) -> Recipe:
 def take(shard: ShardPlan, cell: Cell, count: int = 30) -> list[PairPlan]:
     """The first candidates of a cell."""
     return list(itertools.islice(plan.candidates(shard, cell), count))
-
-
-# -- splits -----------------------------------------------------------------------------------------------------------
-
-speakers_of_words = st.dictionaries(
-    st.sampled_from([f"speaker {number:02d}" for number in range(40)]),
-    st.lists(st.one_of(st.none(), st.sampled_from("abcdefghij")), min_size=1, max_size=4),
-    min_size=3,
-    max_size=40,
-)
-"""Speaker -> the texts of their cuts; None for no text."""
-
-
-def cuts_of(texts: Mapping[str, list[str | None]]) -> tuple[SourceSpec, ...]:
-    """A cut for each text of each speaker."""
-    return tuple(spoken(speaker, number, text) for speaker, said in texts.items() for number, text in enumerate(said))
-
-
-@settings(deadline=None)
-@given(texts=speakers_of_words, seed=st.integers(0, 1000))
-def test_splits_share_neither_speaker_nor_text(texts: dict[str, list[str | None]], seed: int) -> None:
-    """Every speaker is in one split, and whoever says the same text is in the same one; or there are too few, and it's said."""
-    cuts = cuts_of(texts)
-    try:
-        found = plan.assign_splits(cuts, with_splits(DEFAULT, seed=seed))
-    except CellUnfilled as error:
-        said = str(error)
-        assert f"the corpus has {len(texts)} speakers with {len(cuts)} cuts of speech" in said
-        return
-    assert set(found) == set(texts)
-    assert set(found.values()) == set(SPLITS)
-    split_of_text: dict[str, set[str]] = {}
-    for cut in cuts:
-        if cut.text:
-            split_of_text.setdefault(cut.text, set()).add(found[cut.speaker_id or ""])
-    assert all(len(splits) == 1 for splits in split_of_text.values())
-
-
-@settings(deadline=None)
-@given(texts=speakers_of_words, data=st.data())
-def test_order_of_sources_does_not_matter(texts: dict[str, list[str | None]], data: st.DataObject) -> None:
-    """The same cuts in any order give the same splits, or the same refusal."""
-    cuts = cuts_of(texts)
-    mixed = tuple(data.draw(st.permutations(cuts)))
-
-    def outcome(given_cuts: tuple[SourceSpec, ...]) -> Any:
-        try:
-            return plan.assign_splits(given_cuts, with_splits(DEFAULT))
-        except CellUnfilled as error:
-            return str(error)
-
-    assert outcome(mixed) == outcome(cuts)
-
-
-@settings(deadline=None)
-@given(
-    names=st.sets(st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=6), min_size=60, max_size=90),
-    newcomer=st.text("ABCXYZ", min_size=1, max_size=6),
-    seed=st.integers(0, 1000),
-)
-def test_a_new_speaker_moves_nobody(names: set[str], newcomer: str, seed: int) -> None:
-    """Where no split is short, everyone stays where they were when a speaker joins."""
-    used = with_splits(DEFAULT, seed=seed)
-    before = plan.assign_splits(speech_of(dict.fromkeys(sorted(names), 2)), used)
-    after = plan.assign_splits(speech_of(dict.fromkeys([newcomer, *sorted(names)], 2)), used)
-    assert {name: split for name, split in after.items() if name != newcomer} == before
-
-
-def test_splits_have_their_shares() -> None:
-    """Of many speakers, each split has about the share that the recipe says."""
-    found = plan.assign_splits(speech_of({f"s{number}": 1 for number in range(3000)}), with_splits(DEFAULT))
-    count = Counter(found.values())
-    assert {split: count[split] / 3000 for split in SPLITS} == pytest.approx({"train": 0.45, "validation": 0.25, "test": 0.3}, abs=0.03)
-
-
-@settings(deadline=None)
-@given(
-    counts=st.lists(st.integers(1, 12), min_size=1, max_size=25),
-    speakers=st.integers(1, 6),
-    cuts=st.integers(1, 20),
-    seed=st.integers(0, 1000),
-)
-def test_minimums_are_met_or_the_error_has_the_numbers(counts: list[int], speakers: int, cuts: int, seed: int) -> None:
-    """Every split gets its speakers and cuts; else the message says what there is, what is needed, and what to do."""
-    sources = speech_of({f"s{number:02d}": count for number, count in enumerate(counts)})
-    used = with_splits(DEFAULT, speakers, cuts, seed=seed)
-    try:
-        found = plan.assign_splits(sources, used)
-    except CellUnfilled as error:
-        said = str(error)
-        needs = ", ".join(f"{name}: {speakers} speakers and {cuts} cuts" for name in used.splits)
-        assert said == (
-            f"the corpus has {len(counts)} speakers with {sum(counts)} cuts of speech, too few for the splits ({needs}); "
-            "lower min_speakers or min_cuts, or use a larger corpus"
-        )
-        return
-    for split in used.splits:
-        assert sum(place == split for place in found.values()) >= speakers
-        assert sum(found[cut.speaker_id or ""] == split for cut in sources) >= cuts
-
-
-def test_enough_equal_speakers_are_always_enough() -> None:
-    """With as many equal speakers as the minimums need, no seed fails."""
-    sources = speech_of({f"s{number:02d}": 4 for number in range(16)})
-    for seed in range(200):
-        found = Counter(plan.assign_splits(sources, DEFAULT.model_copy(update={"seed": seed})).values())
-        assert found == {split: rule.min_speakers for split, rule in DEFAULT.splits.items()}
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Author of the danger trail, Philip Steels, etc.", "author of the danger trail philip steels etc"),
-        ("  two   blanks\tand\na line  ", "two blanks and a line"),
-        ("Una señal pequeña", "una sen\u0303al pequen\u0303a"),
-        ("ＡＢＣ", "abc"),
-        ("STRASSE", "straße"),
-        ("well-known fact", "well known fact"),
-    ],
-)
-def test_the_same_text_is_the_same_however_it_is_written(one: str, other: str) -> None:
-    """Case, punctuation, blanks and Unicode form don't make another text: its speakers stay together, under every seed."""
-    sources = (spoken("a", 0, one), spoken("b", 0, other), *speech_of({f"s{number}": 1 for number in range(30)}))
-    for seed in range(12):
-        found = plan.assign_splits(sources, with_splits(DEFAULT, seed=seed))
-        assert found["a"] == found["b"]
-
-
-@pytest.mark.parametrize("text", ["...", "?!", "—", "  "])
-def test_a_text_without_letters_binds_nobody(text: str) -> None:
-    """Speakers whose transcript is empty but for punctuation don't say the same."""
-    sources = tuple(spoken(f"s{number:02d}", 0, text) for number in range(40))
-    assert set(plan.assign_splits(sources, with_splits(DEFAULT)).values()) == set(SPLITS)
-
-
-def test_texts_bind_through_a_third_speaker() -> None:
-    """A says what B says, B says what C says: all three together."""
-    links = (spoken("a", 0, "one"), spoken("b", 0, "one"), spoken("b", 1, "two"), spoken("c", 0, "two"), spoken("z", 0, "two"))
-    others = speech_of({f"s{number}": 1 for number in range(30)})
-    for seed in range(12):
-        found = plan.assign_splits((*links, *others), with_splits(DEFAULT, seed=seed))
-        assert len({found[name] for name in "abcz"}) == 1
-
-
-def test_sources_without_a_speaker_are_used() -> None:
-    """A cut whose speaker isn't known is its own speaker: it has a split, and its shards have it."""
-    sources = tuple(spoken(None, number) for number in range(60))
-    made = plan.make(with_splits(DEFAULT), {"speech": sources})
-    pools = [spec.source_id for shard in made.shards if shard.dimension == "pitch" and not shard.controls for spec in shard.pool["speech"]]
-    assert sorted(pools) == sorted(spec.source_id for spec in sources)
-
-
-def test_nothing_to_split_is_no_split() -> None:
-    """Synthesis alone has no speakers to assign."""
-    assert plan.assign_splits((), DEFAULT) == {}
 
 
 # -- shards -----------------------------------------------------------------------------------------------------------
@@ -291,6 +111,29 @@ def test_shards_share_no_real_source(largest: int, seed: int) -> None:
                 pools = [(shard.split, spec) for shard in shards for spec in shard.pool[kind]]
                 assert sorted(spec.source_id for _, spec in pools) == sorted(spec.source_id for spec in real[kind])
                 assert all(made.split_of[spec.speaker_id or ""] == split for split, spec in pools)
+
+
+def test_sources_without_a_speaker_are_used() -> None:
+    """A cut whose speaker isn't known is its own speaker: it has a split, and its shards have it."""
+    sources = tuple(spoken(None, number) for number in range(60))
+    made = plan.make(with_splits(DEFAULT), {"speech": sources})
+    pools = [spec.source_id for shard in made.shards if shard.dimension == "pitch" and not shard.controls for spec in shard.pool["speech"]]
+    assert sorted(pools) == sorted(spec.source_id for spec in sources)
+
+
+def test_what_no_split_may_use_is_counted() -> None:
+    """Each source is in its split's pool or under a reason; a text that everyone reads is in one split's pools only."""
+    names = [f"s{number:02d}" for number in range(40)]
+    own = [spoken(name, number, f"{name} {number}") for name in names for number in range(3)]
+    passage = [spoken(name, 9, "When the sunlight strikes raindrops in the air") for name in names]
+    made = plan.make(with_splits(DEFAULT), {"speech": (*own, *passage)})
+    shards = [shard for shard in made.shards if shard.dimension == "pitch" and not shard.controls]
+    pools = {spec.source_id: shard.split for shard in shards for spec in shard.pool["speech"]}
+    assert len(pools) + sum(made.refused.values()) == len(own) + len(passage)
+    kept = [pools[spec.source_id] for spec in passage if spec.source_id in pools]
+    assert len(set(kept)) == 1
+    assert made.refused == {"text_in_other_split": len(passage) - len(kept)}
+    assert all(spec.source_id in pools for spec in own)
 
 
 def test_names_of_shards_are_distinct() -> None:
@@ -653,7 +496,9 @@ def planned_values() -> list[Any]:
 
 def test_hash_seed_is_nowhere_in_it() -> None:
     """PYTHONHASHSEED 0, 1 and random: the same digests, seeds, splits, candidates and plan."""
-    code = "import json, tests.test_plan as t; print(json.dumps([t.stable_values(), t.planned_values()]))"
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); import json, test_plan as t; print(json.dumps([t.stable_values(), t.planned_values()]))"
+    )
     found = []
     for seed in ("0", "1", "random"):
         done = subprocess.run(

@@ -1,0 +1,1 @@
+"""How long the machinery takes and what memory, measured by commands."""
