@@ -52,9 +52,9 @@ class SplitRule(Strict):
 
 
 class SpeechRule(Strict):
-    """How a speech corpus is read and cut; units are seconds, hertz and decibels."""
+    """How speech is read and cut; units are seconds, hertz and decibels. `corpus` is one corpus recipe, a list of them, or null."""
 
-    corpus: str | None
+    corpus: Annotated[str | tuple[str, ...] | None, AsTuple]
     channels: Literal["mono", "mix"] = "mix"
     min_rate_hz: Annotated[int, Field(ge=8000)] = 16_000
     min_s: Annotated[float, Field(ge=1.5)] = 2.0
@@ -63,6 +63,16 @@ class SpeechRule(Strict):
     min_voiced: Share = 0.35
     max_clipped: Annotated[int, Field(ge=0)] = 3
     min_snr_db: Annotated[float, Field(ge=0.0, le=60.0)] = 15.0
+
+    @field_validator("corpus")
+    @classmethod
+    def _each_once(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        return _distinct(value, "corpus") if isinstance(value, tuple) else value
+
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """The corpus recipes, none or several."""
+        return (self.corpus,) if isinstance(self.corpus, str) else self.corpus or ()
 
     @model_validator(mode="after")
     def _ordered(self) -> SpeechRule:
@@ -428,9 +438,10 @@ def _resolution_faults(release: Release, parts: list[DimensionRecipe], found: _R
 def _check_corpus(found: _Read, faults: list[str]) -> None:
     speech = found.values.get("speech")
     corpus = speech.get("corpus") if isinstance(speech, dict) else None
-    if isinstance(corpus, str) and not (found.files[0].path.parent / corpus).is_file():
-        owner = next((file for file in found.files if ("speech", "corpus") in file.lines), found.files[0])
-        faults.append(owner.fault(("speech", "corpus"), f"no file {corpus} beside {found.files[0].path.name}"))
+    owner = next((file for file in found.files if ("speech", "corpus") in file.lines), found.files[0])
+    names = [name for name in (corpus if isinstance(corpus, list) else [corpus]) if isinstance(name, str)]
+    absent = [name for name in names if not (found.files[0].path.parent / name).is_file()]
+    faults += [owner.fault(("speech", "corpus"), f"no file {name} beside {found.files[0].path.name}") for name in absent]
 
 
 def _of_kinds(parts: list[DimensionRecipe], release: Release, found: _Read, faults: list[str]) -> list[DimensionRecipe]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -162,7 +163,7 @@ NOTHING = Gathered({}, {}, {}, {}, ())
 
 
 def gather(recipe: Recipe, folder: Path) -> Gathered:
-    """Fetch, check and cut the recipe's speech corpus.
+    """Fetch, check and cut the recipe's speech corpora.
 
     Parameters
     ----------
@@ -176,18 +177,23 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
     CorpusUnavailable
         Files of the corpus can't be had.
     """
-    if recipe.speech.corpus is None:
+    corpora = corpora_files.load_all([folder / name for name in recipe.speech.corpora])
+    if not corpora:
         return NOTHING
-    corpus = corpora_files.load(folder / recipe.speech.corpus)
-    found = survey(corpus, recipe.speech, recipe.sample_rate_hz)
-    real = {
-        "speech": [_speech_spec(corpus, cut) for cut in found.cuts],
-        "syllables": [_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables],
-        "vowels": [_vowel_spec(corpus, cut, low, high) for cut, low, high in found.syllables],
-    }
+    real: dict[str, list[SourceSpec]] = {"speech": [], "syllables": [], "vowels": []}
+    refused: Counter[str] = Counter()
+    details: list[str] = []
+    sex: dict[str, str | None] = {}
+    for corpus in corpora.values():
+        found = survey(corpus, recipe.speech, recipe.sample_rate_hz)
+        real["speech"] += [_speech_spec(corpus, cut) for cut in found.cuts]
+        real["syllables"] += [_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables]
+        real["vowels"] += [_vowel_spec(corpus, cut, low, high) for cut, low, high in found.syllables]
+        refused.update(found.refused)
+        details += found.details
+        sex.update({item.speaker: item.sex or sex.get(item.speaker) for item in corpus.recordings})
     in_order = {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in real.items()}
-    sex = {recording.speaker: recording.sex for recording in corpus.recordings}
-    return Gathered({corpus.name: corpus}, in_order, sex, dict(found.refused), tuple(found.details))
+    return Gathered(corpora, in_order, sex, dict(refused), tuple(details))
 
 
 def _where(corpus: Corpus, recording: Recording, start: int, end: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit"}
 FOUNDATIONS = {
     "records", "errors", "keys", "dimensions", "acoustics", "recipe", "strict_yaml", "corpora", "cuts", "fetch", "synthesis", "layout",
-    "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth",
+    "cues", "fingerprints", "leakage", "printout", "shortcuts", "truth", "corpus_recipe", "debian", "layouts", "streamed",
 }  # fmt: skip
 COMPOSERS = {"fill", "rows", "pipeline", "dataset", "show", "report", "progress", "__main__", "__init__"}
 
