@@ -26,6 +26,8 @@ from builder.records import Reason
 
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
 NEEDED_COLUMNS = ("path", "speaker", "licence")
+CHECK_NETWORK = "\nCheck the network and pip's index settings and run the same command again (what arrived is kept),\n"
+SET_FOLDER = "\nSay where the corpus lies, as docs/corpora.md tells,\n"
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,8 @@ def load(path: Path) -> Corpus:
         raise CorpusUnavailable(
             f"corpus {corpus.name}: {len(missing)} of {len(corpus.files)} files can't be had:\n"
             + "\n".join(f"  {line}" for line in missing)
-            + "\nCheck the network and pip's index settings and run the same command again (what arrived is kept),"
-            + "\nor build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
+            + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
+            + "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
         )
     location = {member: place for part in parts for member, place in part.location.items()}
     recordings = [item for part in parts for item in part.recordings]

@@ -348,7 +348,7 @@ def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
             listing.found.append(Listed(member, speaker, rule.sex, None, text))
     for pattern, count in left_out.items():
         if count:
-            listing.refused.append(Unlisted(pattern, Reason.LEFT_OUT, f"{count} files match this pattern of leave_out", count))
+            listing.refused.append(Unlisted(rule.pattern, Reason.LEFT_OUT, f"{count} files match {pattern} of leave_out", count))
 
 
 LAYOUTS: Mapping[str, Callable[[Path, LayoutRule, Listing], None]] = {

@@ -426,12 +426,17 @@ def _overridden_sources(rules: Any, over: Mapping[str, Any]) -> Any:
 
 
 def _resolution_faults(release: Release, parts: list[DimensionRecipe], found: _Read) -> list[str]:
-    """Speech that would be upsampled."""
+    """Speech that would be upsampled, unless the recipe itself says that it may be."""
+    if ("speech", "min_rate_hz") in found.files[0].lines:
+        return []
     too_low = release.speech.corpus is not None and release.speech.min_rate_hz < release.sample_rate_hz
     uses_speech = any(rule.kind in SPEECH_KINDS for part in parts for rule in part.sources)
     if not (too_low and uses_speech):
         return []
-    message = f"speech.min_rate_hz is {release.speech.min_rate_hz}: raise it to sample_rate_hz, or speech would be published upsampled"
+    message = (
+        f"speech.min_rate_hz is {release.speech.min_rate_hz}: raise it to sample_rate_hz, or speech would be published upsampled; "
+        "if that is wanted, write it in this recipe itself"
+    )
     return [found.files[0].fault(("sample_rate_hz",), message)]
 
 
