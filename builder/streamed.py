@@ -198,12 +198,17 @@ def _rows(wanted: Wanted) -> Iterator[dict[str, Any]]:
     if not isinstance(opened.features[wanted.columns.audio], datasets.Audio):
         raise CorpusUnavailable(f"{wanted.source}: the column {wanted.columns.audio} holds no audio")
     words = {name: kind for name, kind in opened.features.items() if isinstance(kind, datasets.ClassLabel)}
-    undecoded = opened.cast_column(wanted.columns.audio, datasets.Audio(decode=False))
+    undecoded = opened.cast_column(wanted.columns.audio, datasets.Audio(decode=False)).with_format("arrow")
     try:
-        for row in undecoded:
-            yield {**row, **{name: kind.int2str(row[name]) for name, kind in words.items() if row[name] is not None and row[name] >= 0}}
+        for row in (row for rows in undecoded for row in rows.to_pylist()):  # as Python objects, `datasets` asks for torch
+            yield {**row, **{name: _label(kind, row[name]) for name, kind in words.items()}}
     except Exception as error:  # as above
         raise CorpusUnavailable(f"{wanted.source}: {_first_line(error)}") from error
+
+
+def _label(kind: Any, number: int | None) -> str | None:
+    """The word of a class label; None where it's unset."""
+    return kind.int2str(number) if number is not None and number >= 0 else None
 
 
 def _first_line(error: Exception) -> str:

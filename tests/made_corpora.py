@@ -70,8 +70,7 @@ def each() -> list[tuple[str, int]]:
 def vctk_092(root: Path) -> None:
     """VCTK 0.92 at 48 kHz: p228 has no second microphone and no texts, as p315 hasn't."""
     rows = ["ID  AGE  GENDER  ACCENTS  REGION COMMENTS"]
-    for speaker in SPEAKERS:
-        rows.append(f"p{speaker}  23  {SEX[speaker].upper()}    English    Southern  England (mic2 files unavailable)")
+    rows += [f"p{speaker}  23  {SEX[speaker].upper()}    English    Southern  England (a comment)" for speaker in SPEAKERS]
     put(root / "speaker-info.txt", "\n".join(rows) + "\n")
     for speaker, number in each():
         name = f"p{speaker}_{number + 1:03d}"
@@ -230,8 +229,8 @@ SHAPES: Mapping[str, tuple[Callable[[Path], None], list[dict[str, Any]]]] = {
         festvox,
         [
             {
-                "folder": "corpus", "inside": speaker, "layout": {"kind": "festvox", "speaker": speaker, "sex": SEX[speaker], "text_marks": "+"},
-                "language": "ru", **LICENCE,
+                "folder": "corpus", "inside": speaker, "language": "ru", **LICENCE,
+                "layout": {"kind": "festvox", "speaker": speaker, "sex": SEX[speaker], "text_marks": "+"},
             }
             for speaker in SPEAKERS
         ],

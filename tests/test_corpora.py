@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import os
 import shutil
 import tarfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +43,16 @@ RECIPES = Path(__file__).parent.parent / "recipes"
 RULE = SpeechRule(corpus=None)
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file.*metadata.csv:ResourceWarning")  # which `datasets` leaves open
+
+
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test has an empty cache."""
     monkeypatch.setenv("VOCALGRAD_CACHE", str(tmp_path / "cache"))
+    yield
+    if "audio-folder" in request.node.name:
+        gc.collect()
 
 
 def reasons(found: corpora.Corpus) -> dict[str, str]:
@@ -60,14 +68,14 @@ def test_every_shape_is_read_whole(tmp_path: Path, shape: str) -> None:
     """All twelve recordings of four speakers, with sound at the file's own rate, licence and attribution; nothing refused unasked."""
     found = corpora.load(corpus(tmp_path, shape))
     assert Counter(item.speaker[-3:] for item in found.recordings if not shape.startswith("common")) in (
-        Counter({speaker: 3 for speaker in SPEAKERS}),
+        Counter(dict.fromkeys(SPEAKERS, 3)),
         Counter(),
     )
     assert len(found.recordings) == len({item.member for item in found.recordings}) == 12
     assert len({item.speaker for item in found.recordings}) == 4
     assert {(item.licence, item.attribution) for item in found.recordings} in ({("CC-BY-4.0", "Made in a test (nobody, now)")},)
-    assert {reason for reason in reasons(found).values()} <= {"left_out"}
-    first = found.recordings[0]
+    assert set(reasons(found).values()) <= {"left_out"}
+    first = next(item for item in found.recordings if "225" in item.speaker)
     sound = read_recording(found, first, RULE, RATE_HZ)
     assert sound.duration_s == pytest.approx(len(utterance("225", 0)) / RATE_HZ, abs=0.2)
     assert list(found.recordings) == sorted(found.recordings, key=lambda item: item.member)
@@ -96,7 +104,7 @@ def test_a_shape_tells_sex_language_and_text(tmp_path: Path, shape: str, sex: di
     told = {next(speaker for speaker in SPEAKERS if speaker in item.speaker): item.sex for item in found.recordings}
     assert told == sex
     assert {item.language for item in found.recordings} == {language}
-    assert found.recordings[1].text == text
+    assert [item.text for item in found.recordings if "225" in item.speaker][1] == text
 
 
 def test_a_speaker_without_texts_has_none(tmp_path: Path) -> None:
@@ -364,7 +372,7 @@ def test_a_dataset_of_the_hub_needs_a_commit(tmp_path: Path, revision: str | Non
 
 def test_a_folder_that_changed_is_read_again(tmp_path: Path) -> None:
     """A dataset in a folder has no commit: other rows under the same name are seen, and no stale cache is."""
-    path = corpus(tmp_path, "labelled" if "labelled" in SHAPES else "class-labels")
+    path = corpus(tmp_path, "class-labels")
     before = corpora.load(path)
     features = datasets.Features({"audio": datasets.Audio(), "who": datasets.Value("string"), "gender": datasets.Value("string"),
                                   "locale": datasets.Value("string")})  # fmt: skip
