@@ -150,7 +150,7 @@ def _streamed(wanted: Wanted) -> Kept:
     over = left_out = 0
     for number, row in enumerate(_rows(wanted)):
         if wanted.limit is not None and len(listing.found) >= wanted.limit:
-            listing.refused.append(Unlisted(wanted.source, Reason.OVER_LIMIT, f"rows from {number} on: the limit is {wanted.limit}"))
+            listing.refused.append(Unlisted(wanted.split, Reason.OVER_LIMIT, f"rows from {number} on: the limit is {wanted.limit}"))
             break
         if not all(re.search(pattern, str(row[column])) for column, pattern in wanted.only.items()):
             left_out += 1
@@ -172,9 +172,9 @@ def _streamed(wanted: Wanted) -> Kept:
         of_speaker[item.speaker] += 1
         listing.found.append(item)
     if left_out:
-        listing.refused.append(Unlisted(wanted.source, Reason.LEFT_OUT, f"not {dict(wanted.only)}", left_out))
+        listing.refused.append(Unlisted(wanted.split, Reason.LEFT_OUT, f"not {dict(wanted.only)}", left_out))
     if over:
-        listing.refused.append(Unlisted(wanted.source, Reason.OVER_LIMIT, f"more than {wanted.max_per_speaker} of a speaker", over))
+        listing.refused.append(Unlisted(wanted.split, Reason.OVER_LIMIT, f"more than {wanted.max_per_speaker} of a speaker", over))
     if not listing.found and not listing.refused:
         raise CorpusUnavailable(f"{wanted.source}: the split {wanted.split} has no rows that are wanted")
     return Kept(listing, files)

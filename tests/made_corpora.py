@@ -37,8 +37,8 @@ def utterance(speaker: str, number: int) -> FloatArray:
 
 
 def text_of(speaker: str, number: int) -> str:
-    """What is said; the first sentence is everybody's."""
-    return SAID[0] if number == 0 else f"{SAID[number]} Speaker {speaker}."
+    """What is said; the women read one sentence in common."""
+    return SAID[0] if number == 0 and SEX[speaker] == "f" else f"{SAID[number]} Speaker {speaker}."
 
 
 def put(path: Path, content: FloatArray | bytes | str, rate_hz: int = RATE_HZ, **how: Any) -> None:

@@ -655,3 +655,19 @@ def test_a_recording_keeps_its_bytes(tmp_path: Path) -> None:
     content = found.location["train/226-77-0001"].read_bytes()
     assert content == encoded(utterance("226", 1), "FLAC")
     assert soundfile.info(io.BytesIO(content)).samplerate == RATE_HZ
+
+
+def test_telephone_speech_is_taken_where_the_recipe_says_so(tmp_path: Path) -> None:
+    """`min_rate_hz: 8000` in the recipe itself lets files of 8 kHz in; inherited beside a higher rate, it's a fault."""
+    for number, speaker in enumerate(SPEAKERS):
+        put(tmp_path / "corpus" / speaker / "a.wav", utterance(speaker, number), 8000)
+    recipe_of(tmp_path, [{"folder": "corpus", "layout": {"kind": "files"}, **LICENCE}])
+    head = f"include: {RECIPES / 'base.yaml'}\ndimension: loudness\nsources: [{{kind: speech}}]\n"
+    put(tmp_path / "r.yaml", head + "speech: {corpus: made.yaml, min_rate_hz: 8000}\n")
+    found = sources.gather(recipe.load(tmp_path / "r.yaml"), tmp_path)
+    assert {spec.speaker_id for spec in found.by_kind["speech"]} == set(SPEAKERS)
+    put(tmp_path / "r.yaml", head + "speech: {corpus: made.yaml}\n")
+    assert sources.gather(recipe.load(tmp_path / "r.yaml"), tmp_path).refused == {"rate_too_low": 4}
+    put(tmp_path / "r.yaml", head + "speech: {corpus: made.yaml}\nsample_rate_hz: 48000\n")
+    with pytest.raises(RecipeError, match="or speech would be published upsampled; if that is wanted, write it in this recipe itself"):
+        recipe.load(tmp_path / "r.yaml")
