@@ -109,7 +109,9 @@ def test_bad_members_are_counted_and_the_rest_is_built(tmp_path: Path) -> None:
     recipe_of(tmp_path, [{"folder": "corpus", "layout": {"kind": "files"}, **LICENCE}])
     done = build(tmp_path)
     assert done.returncode == 0, done.stderr
-    told = json.loads((tmp_path / "vocalgrad" / "manifest.json").read_text())["sources"]
+    text = (tmp_path / "vocalgrad" / "manifest.json").read_text()
+    assert str(tmp_path) not in text
+    told = json.loads(text)["sources"]
     for member, reason in due.items():
         (line,) = (line for line in told["details"] if line.startswith((f"{member} (", f"{member}:")))
         assert f": {reason}: " in line

@@ -79,6 +79,16 @@ def test_half_a_file_is_unreadable(tmp_path: Path, kind: str) -> None:
     assert caught.value.reason is Reason.UNREADABLE
 
 
+@pytest.mark.parametrize("content", [b"", b"no sound at all" * 99, b"RIFF\x00\x00\x00\x00WAVE", b"ID3\x04" + b"\x00" * 500])
+def test_a_refusal_tells_no_place(tmp_path: Path, content: bytes) -> None:
+    """The reason goes into the manifest, which is the same wherever the corpus lies."""
+    (tmp_path / "a.mp3").write_bytes(content)
+    with pytest.raises(Refused) as caught:
+        audio.read(tmp_path / "a.mp3")
+    assert str(tmp_path) not in str(caught.value)
+    assert len(caught.value.detail) > 5
+
+
 def test_g722_is_read_at_16_khz(tmp_path: Path) -> None:
     """A telephone prompt without a header: 64 kbit/s are 16 kHz, at the level that was coded."""
     steps = np.rint(tone(16_000) * 32768.0).astype(np.int16)

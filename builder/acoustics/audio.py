@@ -77,10 +77,19 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
             )
             expected = len(samples)
     except (soundfile.LibsndfileError, RuntimeError, MemoryError, OSError) as error:
-        raise Refused(Reason.UNREADABLE, f"{type(error).__name__}: {error}" if not str(error) else str(error).split("\n")[0]) from error
+        raise Refused(Reason.UNREADABLE, _why(error)) from error
     if len(samples) < expected - (LOSSY_PADDING if lossy else 0):
         raise Refused(Reason.UNREADABLE, f"{len(samples)} of {expected} frames could be decoded")
     return samples, int(rate)
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, without the place of the file, which is the user's own and differs between machines."""
+    if isinstance(error, soundfile.LibsndfileError):
+        return str(error.error_string).split("\n")[0]
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).split("\n")[0] or type(error).__name__
 
 
 def _g722(content: bytes) -> FloatArray:
