@@ -80,6 +80,13 @@ class Corpus:
     location: Mapping[str, Path]
     refused: tuple[Unlisted, ...] = ()
 
+    def refusals(self) -> tuple[Counter[str], list[str]]:
+        """What it refuses: recordings by reason, and a line for each refusal."""
+        counts: Counter[str] = Counter()
+        for item in self.refused:
+            counts[item.reason.value] += item.count
+        return counts, [f"{item.what}: {item.reason.value}: {item.detail}" for item in self.refused]
+
 
 # -- where corpora lie ------------------------------------------------------------------------------------------------
 

@@ -126,9 +126,6 @@ def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
         Cuts in the order of the corpus, repeatable syllables in them, and every refusal with its reason.
     """
     found = Survey()
-    for item in corpus.refused:
-        found.refused[item.reason.value] += item.count
-        found.details.append(f"{item.what}: {item.reason.value}: {item.detail}")
     for recording in corpus.recordings:
         what = f"{recording.member} ({recording.speaker})"
         try:

@@ -181,16 +181,16 @@ def gather(recipe: Recipe, folder: Path) -> Gathered:
     if not corpora:
         return NOTHING
     real: dict[str, list[SourceSpec]] = {"speech": [], "syllables": [], "vowels": []}
-    refused: Counter[str] = Counter()
-    details: list[str] = []
+    refused, details = Counter[str](), list[str]()
     sex: dict[str, str | None] = {}
     for corpus in corpora.values():
         found = survey(corpus, recipe.speech, recipe.sample_rate_hz)
         real["speech"] += [_speech_spec(corpus, cut) for cut in found.cuts]
         real["syllables"] += [_syllable_spec(corpus, cut, low, high, recipe.sample_rate_hz) for cut, low, high in found.syllables]
         real["vowels"] += [_vowel_spec(corpus, cut, low, high) for cut, low, high in found.syllables]
-        refused.update(found.refused)
-        details += found.details
+        for counts, lines in (corpus.refusals(), (found.refused, found.details)):
+            refused.update(counts)
+            details += lines
         sex.update({item.speaker: item.sex or sex.get(item.speaker) for item in corpus.recordings})
     in_order = {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in real.items()}
     return Gathered(corpora, in_order, sex, dict(refused), tuple(details))
