@@ -1,117 +1,35 @@
 """Speech corpora: where they lie, and a checked table of their recordings.
 
-A corpus recipe names where audio is (a folder, an archive, or a release file of a package registry) and lists its
-recordings inline or in a CSV table with the columns path, speaker, sex, language, text, licence, attribution. A recording
-is known by corpus name, path inside the corpus and checksum, never by where the corpus lies, so moving a corpus changes
+A corpus recipe (`corpus_recipe`) names where audio is, and how its recordings are listed: inline, in a CSV table with the columns
+path, speaker, sex, language, text, licence, attribution, by a known layout (`layouts`), or as a dataset's columns (`streamed`). A
+recording is known by corpus name, path inside the corpus and checksum, never by where the corpus lies, so moving a corpus changes
 nothing and changing a file changes its sources.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
-import re
+import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from pathlib import Path
 
-from pydantic import BeforeValidator, Field, field_validator
-
-from builder import fetch
-from builder.acoustics import audio
+from builder import corpus_recipe, debian, fetch, layouts, streamed
+from builder.corpus_recipe import LANGUAGE, FileEntry
 from builder.errors import CorpusUnavailable, RecipeError
-from builder.licences import CUSTOM, KNOWN, Terms
-from builder.strict_yaml import Strict, YamlFile, checked, one_of
+from builder.layouts import Listed, Unlisted
+from builder.licences import Terms
+from builder.records import Reason
 
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
-LANGUAGE = re.compile(r"^[a-z]{2,3}$")
 NEEDED_COLUMNS = ("path", "speaker", "licence")
-
-Word = Annotated[str, Field(min_length=1)]
-Segment = Annotated[tuple[float, float], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
-Segments = Annotated[tuple[Segment, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
-
-
-def _outside(member: str) -> str | None:
-    """Why a member's path can't be used; None if it can."""
-    pure = PurePosixPath(member)
-    if pure.is_absolute() or ".." in pure.parts:
-        return f"{member!r} would leave the corpus"
-    return f"{member!r} must be written {str(pure)!r}" if str(pure) != member else None
-
-
-class RawRule(Strict):
-    """How a file without a header is read."""
-
-    sample_rate_hz: Annotated[int, Field(ge=8000, le=192_000)]
-    channels: Annotated[int, Field(ge=1, le=8)]
-    subtype: str
-
-    @field_validator("subtype")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return one_of(value, audio.RAW_SUBTYPES, "subtype")
-
-
-class RecordingEntry(Strict):
-    """A recording as a corpus recipe lists it."""
-
-    member: Word
-    speaker: Word
-    sex: Literal["f", "m"] | None = None
-    language: Annotated[str, Field(pattern=LANGUAGE.pattern)] | None = None
-    text: str | None = None
-    licence: Word
-    attribution: Word
-    segments_s: Segments | None = None
-    raw: RawRule | None = None
-
-    @field_validator("member")
-    @classmethod
-    def _inside(cls, value: str) -> str:
-        if _outside(value):
-            raise ValueError(_outside(value))
-        return value
-
-    @field_validator("segments_s")
-    @classmethod
-    def _in_order(cls, value: tuple[tuple[float, float], ...] | None) -> tuple[tuple[float, float], ...] | None:
-        edges = [edge for segment in value or () for edge in segment]
-        if edges != sorted(edges) or any(edge < 0.0 for edge in edges) or any(low == high for low, high in value or ()):
-            raise ValueError("segments must be [start, end] in seconds, in order, without overlap")
-        return value
-
-
-class FileEntry(Strict):
-    """A place where audio lies; exactly one of package, folder and archive, and one of recordings and table."""
-
-    package: Word | None = None
-    file: Word | None = None
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    folder: Word | None = None
-    archive: Word | None = None
-    recordings: Annotated[tuple[RecordingEntry, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)] | None = None
-    table: Word | None = None
-
-
-class CorpusFile(Strict):
-    """A corpus recipe."""
-
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
-    files: Annotated[tuple[FileEntry, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v), Field(min_length=1)]
-    attributions: Mapping[str, Word] = Field(default_factory=dict)
-    licences: Mapping[str, Terms] = Field(default_factory=dict)
-
-    @field_validator("licences")
-    @classmethod
-    def _not_known(cls, value: Mapping[str, Terms]) -> Mapping[str, Terms]:
-        for name in value:
-            if name in KNOWN:
-                raise ValueError(f"the terms of {name} are known; state only those of others, such as {CUSTOM}NAME")
-        return value
+CHECK_NETWORK = "\nCheck the network and pip's index settings and run the same command again (what arrived is kept),\n"
+SET_FOLDER = "\nSay where the corpus lies, as docs/corpora.md tells,\n"
 
 
 @dataclass(frozen=True)
@@ -157,17 +75,27 @@ class Corpus:
         Where each member lies.
     licences
         Terms of licences that SPDX doesn't list.
+    refused
+        What it holds and isn't in `recordings`, with the reason.
     """
 
     name: str
     recordings: tuple[Recording, ...]
     location: Mapping[str, Path]
     licences: Mapping[str, Terms] = field(default_factory=dict)
+    refused: tuple[Unlisted, ...] = ()
 
     @cached_property
     def listed(self) -> Mapping[tuple[str, str | None], Recording]:
         """(member, speaker) -> recording; the first, where a speaker has several stretches of a file."""
         return {(item.member, item.speaker): item for item in reversed(self.recordings)}
+
+    def refusals(self) -> tuple[Counter[str], list[str]]:
+        """What it refuses: recordings by reason, and a line for each refusal."""
+        counts: Counter[str] = Counter()
+        for item in self.refused:
+            counts[item.reason.value] += item.count
+        return counts, [f"{item.what}: {item.reason.value}: {item.detail}" for item in self.refused]
 
 
 # -- where corpora lie ------------------------------------------------------------------------------------------------
@@ -188,72 +116,164 @@ def load(path: Path) -> Corpus:
     CorpusUnavailable
         Files are missing: the message names each and says how to build without speech.
     """
-    file = YamlFile(path)
-    faults = list(file.faults)
-    if not file.values:
-        raise RecipeError(faults)
-    faults += _place_faults(file)
-    faults += _attribution_faults(file)
-    corpus = checked(CorpusFile, file.values, [file], faults)
-    if faults or corpus is None:
-        raise RecipeError(faults)
-    listed: list[list[Recording]] = []
-    roots: list[Path] = []
+    corpus = corpus_recipe.read(path)
+    faults: list[str] = []
     missing: list[str] = []
+    parts: list[_Part] = []
     for entry in corpus.files:
         try:
-            root = _root(path, entry)
-            recordings = _recordings(root, entry, corpus.attributions, faults)
+            parts.append(_part(path, entry, corpus.attributions, faults))
         except CorpusUnavailable as error:
             missing.append(str(error))
-            root, recordings = path.parent, []
-        listed.append(recordings)
-        roots.append(root)
-    faults += _overlap_faults([f"{path}: {entry.table}" if entry.table else str(path) for entry in corpus.files], listed)
+            parts.append(_Part([], {}, []))
+    where = [f"{path}: {entry.table}" if entry.table else str(path) for entry in corpus.files]
+    faults += _overlap_faults(where, [part.recordings for part in parts])
     if faults:
         raise RecipeError(faults)
     if missing:
         raise CorpusUnavailable(
             f"corpus {corpus.name}: {len(missing)} of {len(corpus.files)} files can't be had:\n"
             + "\n".join(f"  {line}" for line in missing)
-            + "\nCheck the network and pip's index settings and run the same command again (what arrived is kept),"
-            + "\nor build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
+            + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
+            + "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
         )
-    location = {item.member: root / item.member for root, items in zip(roots, listed, strict=True) for item in items}
-    ordered = sorted((item for items in listed for item in items), key=lambda item: (item.member, item.speaker, item.segments_s or ()))
-    return Corpus(corpus.name, tuple(ordered), location, corpus.licences)
+    location = {member: place for part in parts for member, place in part.location.items()}
+    recordings = [item for part in parts for item in part.recordings]
+    ordered = sorted(recordings, key=lambda item: (item.member, item.speaker, item.segments_s or ()))
+    refused = tuple(item for part in parts for item in part.refused)
+    return Corpus(corpus.name, tuple(ordered), location, corpus.licences, refused)
 
 
-def _place_faults(file: YamlFile) -> list[str]:
-    """Entries that name no place or several, or list recordings in no way or two."""
-    faults = []
-    entries = file.values.get("files")
-    for index, entry in enumerate(entries if isinstance(entries, list) else []):
-        if not isinstance(entry, dict):
-            continue
-        where = ("files", index)
-        if sum(key in entry for key in ("package", "folder", "archive")) != 1:
-            faults.append(file.fault(where, "exactly one of package, folder and archive is required"))
-        if "package" in entry and not ("file" in entry and "sha256" in entry):
-            faults.append(file.fault(where, "package needs file and sha256"))
-        if ("recordings" in entry) == ("table" in entry):
-            faults.append(file.fault(where, "exactly one of recordings and table is required"))
-        elif "recordings" in entry and not entry["recordings"]:
-            faults.append(file.fault((*where, "recordings"), "at least one recording is needed"))
-    return faults
+def load_all(paths: Sequence[Path]) -> dict[str, Corpus]:
+    """Corpora by name.
+
+    Parameters
+    ----------
+    paths
+        Their recipes.
+
+    Raises
+    ------
+    RecipeError
+        Two have one name, or one speaker's name stands for a woman in one and a man in another.
+    CorpusUnavailable
+        As `load`.
+    """
+    corpora: dict[str, Corpus] = {}
+    faults: list[str] = []
+    sex_in: dict[str, tuple[str, str]] = {}
+    for path in paths:
+        corpus = load(path)
+        if corpus.name in corpora:
+            faults.append(f"{path}: another corpus of this recipe is named {corpus.name} too; sources are known by that name")
+        corpora[corpus.name] = corpus
+        for speaker, sex in sorted({(item.speaker, item.sex) for item in corpus.recordings if item.sex}):
+            other, name = sex_in.setdefault(speaker, (sex, corpus.name))
+            if other != sex:
+                faults.append(f"{path}: speaker {speaker} is {sex} here and {other} in {name}: give one corpus another speaker_prefix")
+    if faults:
+        raise RecipeError(faults)
+    return corpora
 
 
-def _attribution_faults(file: YamlFile) -> list[str]:
-    """Recordings whose attribution is no key of `attributions`."""
-    known, entries = file.values.get("attributions"), file.values.get("files")
-    faults = []
-    for index, entry in enumerate(entries if isinstance(entries, list) else []):
-        recordings = entry.get("recordings") if isinstance(entry, dict) else None
-        for number, item in enumerate(recordings if isinstance(recordings, list) else []):
-            key = item.get("attribution") if isinstance(item, dict) else None
-            if isinstance(key, str) and not (isinstance(known, dict) and key in known):
-                faults.append(file.fault(("files", index, "recordings", number, "attribution"), f"{key!r} isn't under attributions"))
-    return faults
+@dataclass
+class _Part:
+    """What one entry of a corpus gives."""
+
+    recordings: list[Recording]
+    location: dict[str, Path]
+    refused: list[Unlisted]
+
+
+def _part(path: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> _Part:
+    """The recordings of one entry, fetched and tabled."""
+    if entry.dataset is not None:
+        kept = streamed.read(_wanted(path, entry))
+        return _Part(_recordings_of(kept.listing.found, entry, attributions), kept.location(), kept.listing.refused)
+    root = _root(path, entry)
+    if entry.layout is not None:
+        listing = layouts.read(root, entry.layout)
+        found, over = _limited(listing.found, entry.limit, entry.max_per_speaker)
+        return _Part(
+            _recordings_of(found, entry, attributions), {item.member: root / item.member for item in found}, listing.refused + over
+        )
+    recordings = _recordings(root, entry, attributions, faults)
+    inside, refused = _inside(root, recordings)
+    return _Part(inside, {item.member: root / item.member for item in inside}, refused)
+
+
+def _wanted(path: Path, entry: FileEntry) -> streamed.Wanted:
+    assert entry.columns is not None, "an entry with a dataset has columns"
+    source = str(entry.dataset)
+    if corpus_recipe.is_folder(source):
+        folder = corpus_recipe.place(path, source).absolute()
+        if not folder.is_dir():
+            raise CorpusUnavailable(f"{source}: no such folder beside {path.name}")
+        source = str(folder)
+    return streamed.Wanted(
+        source=source,
+        revision=corpus_recipe.commit(path, entry),
+        config=entry.config,
+        split=str(entry.split),
+        columns=entry.columns,
+        only=entry.only,
+        limit=entry.limit,
+        max_per_speaker=entry.max_per_speaker,
+    )
+
+
+def _recordings_of(found: Sequence[Listed], entry: FileEntry, attributions: Mapping[str, str]) -> list[Recording]:
+    """Listed recordings with the entry's licence, of which only what it trusts is taken."""
+    attribution = " ".join(attributions[str(entry.attribution)].split())
+    trusted = set(entry.trust)
+    return [
+        Recording(
+            member=item.member,
+            speaker=entry.speaker_prefix + item.speaker,
+            sex=item.sex if "sex" in trusted else None,
+            language=(item.language if "language" in trusted else None) or entry.language,
+            text=item.text if "text" in trusted else None,
+            licence=str(entry.licence),
+            attribution=attribution,
+        )
+        for item in found
+    ]
+
+
+def _limited(found: Sequence[Listed], limit: int | None, max_per_speaker: int | None) -> tuple[list[Listed], list[Unlisted]]:
+    """A part of a corpus, spread over it by a hash of each path: the same whatever lies beside it, and however it's listed."""
+    kept = sorted(found, key=lambda item: hashlib.sha256(item.member.encode()).digest()) if limit or max_per_speaker else list(found)
+    refused = []
+    for most, of_all in ((max_per_speaker, False), (limit, True)):
+        seen: Counter[str] = Counter()
+        taken = []
+        for item in kept:
+            group = "" if of_all else item.speaker
+            seen[group] += 1
+            if most is None or seen[group] <= most:
+                taken.append(item)
+        if len(taken) < len(kept):
+            detail = f"{len(kept) - len(taken)} recordings over the {'limit' if of_all else 'max_per_speaker'} of {most}"
+            refused.append(Unlisted("limit" if of_all else "max_per_speaker", Reason.OVER_LIMIT, detail, len(kept) - len(taken)))
+        kept = taken
+    return kept, refused
+
+
+def _inside(root: Path, recordings: Sequence[Recording]) -> tuple[list[Recording], list[Unlisted]]:
+    """Recordings whose file, links followed, lies in the corpus; the others are told."""
+    real = os.path.realpath(root) + os.sep
+    folders: dict[str, str] = {}
+    kept, refused = [], []
+    for item in recordings:
+        folder, _, name = item.member.rpartition("/")
+        if folder not in folders:
+            folders[folder] = os.path.realpath(root / folder)
+        target = Path(folders[folder]) / name
+        if str(target.resolve() if target.is_symlink() else target).startswith(real):
+            kept.append(item)
+        else:
+            refused.append(Unlisted(f"{item.member} ({item.speaker})", Reason.OUTSIDE, "a link that leads out of the corpus"))
+    return kept, refused
 
 
 def _overlap_faults(where: Sequence[str], listed: Sequence[Sequence[Recording]]) -> list[str]:
@@ -281,32 +301,56 @@ def _overlap_faults(where: Sequence[str], listed: Sequence[Sequence[Recording]])
 
 
 def _root(path: Path, entry: FileEntry) -> Path:
-    """The folder that an entry's members lie in; of an archive, only what is listed is unpacked."""
+    """The folder that an entry's members lie in; of an archive with a list, only what is listed is unpacked."""
     if entry.folder is not None:
-        root = path.parent / entry.folder
+        root = corpus_recipe.place(path, entry.folder)
         if not root.is_dir():
             raise CorpusUnavailable(f"{entry.folder}: no such folder beside {path.name}")
-        return root
-    if entry.package is not None:
-        archive = fetch.fetch(entry.package, str(entry.file), str(entry.sha256))
-        checksum = str(entry.sha256)
+    elif entry.debian is not None:
+        package = debian.fetch(entry.debian, str(entry.version), str(entry.sha256))
+        root = _unpacked(str(entry.sha256))
+        debian.unpack(package, root)
     else:
-        archive = path.parent / str(entry.archive)
-        if not archive.is_file():
-            raise CorpusUnavailable(f"{entry.archive}: no such archive beside {path.name}")
-        checksum = fetch.sha256_of(archive)
+        archive, checksum = _archive(path, entry)
+        root = _unpacked(checksum)
+        if entry.layout is not None:
+            fetch.extract_all(archive, root)
+        else:
+            fetch.extract(archive, _members(archive, root, entry), root)
+    inside = root / entry.inside if entry.inside else root
+    if not inside.is_dir():
+        raise CorpusUnavailable(f"{entry.inside}: no such folder in {entry.folder or entry.archive or entry.debian or entry.file}")
+    return inside
+
+
+def _unpacked(checksum: str) -> Path:
     root = fetch.cache_dir() / "unpacked" / checksum[:16]
     root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def _archive(path: Path, entry: FileEntry) -> tuple[Path, str]:
+    """An archive with its SHA-256."""
+    if entry.package is not None:
+        return fetch.fetch(entry.package, str(entry.file), str(entry.sha256)), str(entry.sha256)
+    archive = corpus_recipe.place(path, str(entry.archive))
+    if not archive.is_file():
+        raise CorpusUnavailable(f"{entry.archive}: no such archive beside {path.name}")
+    return archive, fetch.sha256_of(archive)
+
+
+def _members(archive: Path, root: Path, entry: FileEntry) -> list[str]:
+    """What an entry lists of an archive."""
+    before = f"{entry.inside}/" if entry.inside else ""
     if entry.table is not None:
-        fetch.extract(archive, [entry.table], root)
+        fetch.extract(archive, [before + entry.table], root)
         faults: list[str] = []
-        members = [item.member for item in _recordings(root, entry, {}, faults)]
+        members = [item.member for item in _recordings(root / before, entry, {}, faults)]
         if faults:
             raise RecipeError(faults)
     else:
         members = [item.member for item in entry.recordings or ()]
-    fetch.extract(archive, sorted(set(members)), root)
-    return root
+    return sorted({before + member for member in members})
 
 
 def _recordings(root: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> list[Recording]:
@@ -345,7 +389,7 @@ def _from_table(path: Path, attributions: Mapping[str, str], faults: list[str]) 
         n_rows += 1
         wrong = [f"column {column} is empty" for column in NEEDED_COLUMNS if not row[column]]
         wrong += ["more cells than columns"] if None in row else []
-        wrong += [outside] if row["path"] and (outside := _outside(row["path"])) else []
+        wrong += [outside] if row["path"] and (outside := corpus_recipe.outside(row["path"])) else []
         wrong += [f"sex is {row['sex']!r}; f, m or nothing is needed"] if row.get("sex") not in ("f", "m", "", None) else []
         language = row.get("language") or None
         wrong += [f"language is {language!r}; two or three small letters are needed"] if language and not LANGUAGE.match(language) else []

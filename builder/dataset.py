@@ -122,10 +122,9 @@ class Remaker:
     def source(self, pair: PairPlan) -> Source:
         """The realised source of a pair."""
         if pair.source.kind in SPEECH_KINDS and self._corpora is None:
-            if self._speech.corpus is None:
+            if not self._speech.corpora:
                 raise NotFound("the recipe names no corpus, and this clip is made from real speech: name its recipe with --recipe")
-            corpus = corpora_files.load(self._folder / self._speech.corpus)
-            self._corpora = {corpus.name: corpus}
+            self._corpora = corpora_files.load_all([self._folder / name for name in self._speech.corpora])
         return sources.realise(pair.source, pair.sample_rate_hz, self._corpora or {}, self._speech)
 
     def clip(self, values: Mapping[str, Any]) -> tuple[Sound, bytes]:

@@ -23,6 +23,9 @@ from unearth.errors import UnpackError
 
 from builder.errors import CorpusUnavailable
 
+WHOLE = ".whole"
+"""Marks a folder that an archive was extracted into to its end."""
+
 
 def cache_dir() -> Path:
     """The folder that fetched files are kept in; made if it isn't there."""
@@ -146,37 +149,77 @@ def extract(archive: Path, members: list[str], into: Path) -> None:
     """
     wanted = []
     for member in members:
-        pure = PurePosixPath(member)
-        if pure.is_absolute() or ".." in pure.parts:
+        if leaves(member):
             raise CorpusUnavailable(f"{archive.name}: member {member!r} would leave its folder")
-        if not (into / pure).exists():
+        if not (into / member).exists():
             wanted.append(member)
     for member, content in _contents(archive, wanted):
-        target = into / PurePosixPath(member)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=into) as folder:
-            temporary = Path(folder) / "member"
-            temporary.write_bytes(content)
-            temporary.replace(target)
+        _write(into, member, content)
 
 
-def _contents(archive: Path, members: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Each wanted member with its bytes, in one pass over the archive."""
-    left = set(members)
+def extract_all(archive: Path, into: Path) -> None:
+    """Extract every regular file of a zip or tar archive; what was extracted whole before is kept.
+
+    Parameters
+    ----------
+    archive
+        The archive.
+    into
+        Folder that belongs to this archive alone.
+
+    Raises
+    ------
+    CorpusUnavailable
+        A path would leave `into`, or the archive can't be read.
+    """
+    whole = into / WHOLE
+    if whole.is_file():
+        return
+    for member, content in _contents(archive, None):
+        if leaves(member):
+            raise CorpusUnavailable(f"{archive.name}: member {member!r} would leave its folder")
+        _write(into, member, content)
+    whole.touch()
+
+
+def leaves(member: str) -> bool:
+    """Whether a path isn't one inside a folder."""
+    pure = PurePosixPath(member)
+    return pure.is_absolute() or ".." in pure.parts
+
+
+def _write(into: Path, member: str, content: bytes) -> None:
+    """Write one member, whole or not at all."""
+    target = into / PurePosixPath(member)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=into) as folder:
+        temporary = Path(folder) / "member"
+        temporary.write_bytes(content)
+        temporary.replace(target)
+
+
+def _contents(archive: Path, members: list[str] | None) -> Iterator[tuple[str, bytes]]:
+    """Each wanted member (None: each regular file) with its bytes, in one pass over the archive."""
+    left = set(members or ())
     try:
-        if left and zipfile.is_zipfile(archive):
+        if members == []:
+            return
+        if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as opened:
-                for name in sorted(left & set(opened.namelist())):
-                    left.discard(name)
-                    yield name, opened.read(name)
-        elif left:
+                for name in sorted(opened.namelist()):
+                    if (members is None and not name.endswith("/")) or name in left:
+                        left.discard(name)
+                        yield name, opened.read(name)
+        else:
             with tarfile.open(archive, "r|*") as opened_tar:
                 for entry in opened_tar:
-                    stream = opened_tar.extractfile(entry) if entry.name in left else None
+                    name = entry.name.removeprefix("./") if members is None else entry.name
+                    wanted = entry.isreg() if members is None else name in left
+                    stream = opened_tar.extractfile(entry) if wanted else None
                     if stream is not None:
-                        left.discard(entry.name)
-                        yield entry.name, stream.read()
-                    if not left:
+                        left.discard(name)
+                        yield name, stream.read()
+                    if members is not None and not left:
                         break
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise CorpusUnavailable(f"{archive.name}: isn't a readable archive: {error}") from error

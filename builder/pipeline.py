@@ -292,7 +292,8 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
     """Everything that says what a build is: recipe, seed, versions, digests, counts, sources."""
     used = planned.recipe
     values = used.model_dump(mode="json")
-    values["speech"]["corpus"] = next(iter(gathered.corpora), None)
+    names = list(gathered.corpora)
+    values["speech"]["corpus"] = names if len(names) > 1 else next(iter(names), None)
     values["seed"] = used.seed_name
     counts = Counter(gathered.refused) + Counter(planned.refused)
     refused = {"refused": dict(sorted(counts.items())), "details": sorted(gathered.details)}

@@ -54,12 +54,13 @@ class SplitRule(Strict):
 
 
 class SpeechRule(Strict):
-    """How a speech corpus is read, cut and chosen from; units are seconds, hertz and decibels.
+    """How speech is read, cut and chosen from; units are seconds, hertz and decibels.
 
-    `max_cuts_per_speaker` keeps a speaker's cuts of lowest keyed hash; null keeps all.
+    `corpus` is one corpus recipe, a list of them, or null. `max_cuts_per_speaker` keeps a speaker's cuts of lowest keyed hash; null
+    keeps all.
     """
 
-    corpus: str | None
+    corpus: Annotated[str | tuple[str, ...] | None, AsTuple]
     channels: Literal["mono", "mix"] = "mix"
     min_rate_hz: Annotated[int, Field(ge=8000)] = 16_000
     min_s: Annotated[float, Field(ge=1.5)] = 2.0
@@ -70,6 +71,16 @@ class SpeechRule(Strict):
     min_snr_db: Annotated[float, Field(ge=0.0, le=60.0)] = 15.0
     min_level_dbfs: Annotated[float, Field(ge=-70.0, le=0.0)] = -50.0
     max_cuts_per_speaker: Annotated[int, Field(ge=1)] | None = None
+
+    @field_validator("corpus")
+    @classmethod
+    def _each_once(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        return _distinct(value, "corpus") if isinstance(value, tuple) else value
+
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """The corpus recipes, none or several."""
+        return (self.corpus,) if isinstance(self.corpus, str) else self.corpus or ()
 
     @model_validator(mode="after")
     def _ordered(self) -> SpeechRule:
@@ -438,21 +449,27 @@ def _overridden_sources(rules: Any, over: Mapping[str, Any]) -> Any:
 
 
 def _resolution_faults(release: Release, parts: list[DimensionRecipe], found: _Read) -> list[str]:
-    """Speech that would be upsampled."""
+    """Speech that would be upsampled, unless the recipe itself says that it may be."""
+    if ("speech", "min_rate_hz") in found.files[0].lines:
+        return []
     too_low = release.speech.corpus is not None and release.speech.min_rate_hz < release.sample_rate_hz
     uses_speech = any(rule.kind in SPEECH_KINDS for part in parts for rule in part.sources)
     if not (too_low and uses_speech):
         return []
-    message = f"speech.min_rate_hz is {release.speech.min_rate_hz}: raise it to sample_rate_hz, or speech would be published upsampled"
+    message = (
+        f"speech.min_rate_hz is {release.speech.min_rate_hz}: raise it to sample_rate_hz, or speech would be published upsampled; "
+        "if that is wanted, write it in this recipe itself"
+    )
     return [found.files[0].fault(("sample_rate_hz",), message)]
 
 
 def _check_corpus(found: _Read, faults: list[str]) -> None:
     speech = found.values.get("speech")
     corpus = speech.get("corpus") if isinstance(speech, dict) else None
-    if isinstance(corpus, str) and not (found.files[0].path.parent / corpus).is_file():
-        owner = next((file for file in found.files if ("speech", "corpus") in file.lines), found.files[0])
-        faults.append(owner.fault(("speech", "corpus"), f"no file {corpus} beside {found.files[0].path.name}"))
+    owner = next((file for file in found.files if ("speech", "corpus") in file.lines), found.files[0])
+    names = [name for name in (corpus if isinstance(corpus, list) else [corpus]) if isinstance(name, str)]
+    absent = [name for name in names if not (found.files[0].path.parent / name).is_file()]
+    faults += [owner.fault(("speech", "corpus"), f"no file {name} beside {found.files[0].path.name}") for name in absent]
 
 
 def _of_kinds(parts: list[DimensionRecipe], release: Release, found: _Read, faults: list[str]) -> list[DimensionRecipe]:

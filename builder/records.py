@@ -35,6 +35,11 @@ class Direction(StrEnum):
 class Reason(StrEnum):
     """Why a source or a pair was not published. Every refusal is counted under one of these."""
 
+    # the corpus
+    NO_SPEAKER = "no_speaker"
+    OUTSIDE = "outside"
+    LEFT_OUT = "left_out"
+    OVER_LIMIT = "over_limit"
     # the source file or its cut
     UNREADABLE = "unreadable"
     NOT_FINITE = "not_finite"

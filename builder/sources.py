@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -168,7 +168,7 @@ NOTHING = Gathered({}, {}, {}, {}, ())
 
 
 def gather(recipe: Recipe, folder: Path, each: Map = map) -> Gathered:
-    """Fetch, check and cut the recipe's speech corpus.
+    """Fetch, check and cut the recipe's speech corpora.
 
     Parameters
     ----------
@@ -184,14 +184,24 @@ def gather(recipe: Recipe, folder: Path, each: Map = map) -> Gathered:
     CorpusUnavailable
         Files of the corpus can't be had.
     """
-    if recipe.speech.corpus is None:
+    corpora = corpora_files.load_all([folder / name for name in recipe.speech.corpora])
+    if not corpora:
         return NOTHING
-    corpus = corpora_files.load(folder / recipe.speech.corpus)
-    found = surveyed(corpus, recipe.speech, recipe.sample_rate_hz, each)
-    _keep_quota(corpus.name, found, recipe)
-    by_kind = specs_of(corpus.name, found, recipe.sample_rate_hz)
-    sex = _sex_of_speakers(corpus.recordings)
-    return Gathered({corpus.name: corpus}, by_kind, sex, dict(found.refused), tuple(found.details), found.bandwidth_hz)
+    by_kind: dict[str, list[SourceSpec]] = {"speech": [], "syllables": [], "vowels": []}
+    refused, details = Counter[str](), list[str]()
+    bandwidth_hz: dict[str, float] = {}
+    for corpus in corpora.values():
+        found = surveyed(corpus, recipe.speech, recipe.sample_rate_hz, each)
+        _keep_quota(corpus.name, found, recipe)
+        for kind, specs in specs_of(corpus.name, found, recipe.sample_rate_hz).items():
+            by_kind[kind] += specs
+        for counts, lines in (corpus.refusals(), (found.refused, found.details)):
+            refused.update(counts)
+            details += lines
+        bandwidth_hz |= {f"{corpus.name}/{member}": found_hz for member, found_hz in found.bandwidth_hz.items()}
+    in_order = {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in by_kind.items()}
+    sex = _sex_of_speakers([item for corpus in corpora.values() for item in corpus.recordings])
+    return Gathered(corpora, in_order, sex, dict(refused), tuple(details), bandwidth_hz)
 
 
 def _keep_quota(corpus: str, found: Survey, recipe: Recipe) -> None:

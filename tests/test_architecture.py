@@ -18,9 +18,9 @@ ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
-    "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "cuts", "surveys",
-    "factory", "fetch", "synthesis", "layout", "cues", "fingerprints", "folder", "leakage", "licences", "middles", "patience", "printout",
-    "release", "shortcuts", "truth", "workers",
+    "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
+    "debian", "factory", "fetch", "folder", "layouts", "licences", "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints",
+    "leakage", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "imposed", "pipeline", "progress", "report", "rows",

@@ -558,8 +558,8 @@ def test_faults_of_a_corpus_come_all_at_once(tmp_path: Path) -> None:
             "files.0.recordings.0.speaker: missing: this key is required",
             "files.0.recordings.0.attribution: 'kk' isn't under attributions",
             "files.0.recordings.1.licence: missing: this key is required",
-            "files.1: exactly one of package, folder and archive is required",
-            "files.1: exactly one of recordings and table is required",
+            "files.1: exactly one of package, debian, folder, archive and dataset is required",
+            "files.1: exactly one of recordings, table, layout and columns is required",
             "files.1.bar: unknown key",
             "files.2: package needs file and sha256",
         ]

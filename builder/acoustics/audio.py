@@ -22,9 +22,10 @@ PEAK_LIMIT_DBFS = -1.0
 PCM16_SCALE = 32768.0
 MAX_DURATION_S = 3600.0
 RAW_SUBTYPES = tuple(sorted(soundfile.available_subtypes("RAW")))
-LOSSY_SUFFIXES = (".mp3", ".ogg", ".opus")
+LOSSY_FORMATS = ("MP3", "OGG")
 LOSSY_PADDING = 4608
 """Frames by which a lossy file may end before its header says: encoder delay and padding, up to four MPEG frames."""
+G722_RATE_HZ, G722_BITS_PER_S = 16_000, 64_000
 REFERENCE_LUFS = -28.0
 """Level that sources are brought to: leaves 14 dB and more of headroom for speech, and is far above 16-bit noise."""
 
@@ -35,7 +36,8 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
     Parameters
     ----------
     path
-        wav, flac, ogg, opus, mp3, ... as libsndfile reads them.
+        wav, flac, ogg, opus, mp3, ... as libsndfile reads them, by their content; `.g722` (64 kbit/s, mono, 16 kHz) through the
+        optional package G722.
     raw
         For a file without a header: `sample_rate_hz`, `channels` and `subtype` (such as PCM_16, little-endian).
 
@@ -51,13 +53,17 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
     Refused
         `unreadable` where libsndfile can't decode it, it ends before its header says, or claims more than an hour.
     """
+    lossy = False
     try:
+        if raw is None and path.suffix.lower() == ".g722":
+            return _g722(path.read_bytes()), G722_RATE_HZ
         if raw is None:
             with soundfile.SoundFile(path) as opened:
                 expected = opened.frames
                 _check_length(path, expected, opened.samplerate)
                 samples = opened.read(dtype="float64", always_2d=True)
                 rate = opened.samplerate
+                lossy = opened.format in LOSSY_FORMATS
         else:
             samples, rate = soundfile.read(
                 path,
@@ -71,10 +77,37 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
             )
             expected = len(samples)
     except (soundfile.LibsndfileError, RuntimeError, MemoryError, OSError) as error:
-        raise Refused(Reason.UNREADABLE, f"{type(error).__name__}: {error}" if not str(error) else str(error).split("\n")[0]) from error
-    if len(samples) < expected - (LOSSY_PADDING if path.suffix.lower() in LOSSY_SUFFIXES else 0):
+        raise Refused(Reason.UNREADABLE, _why(error)) from error
+    if len(samples) < expected - (LOSSY_PADDING if lossy else 0):
         raise Refused(Reason.UNREADABLE, f"{len(samples)} of {expected} frames could be decoded")
     return samples, int(rate)
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, without the place of the file, which is the user's own and differs between machines."""
+    if isinstance(error, soundfile.LibsndfileError):
+        return str(error.error_string).split("\n")[0]
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).split("\n")[0] or type(error).__name__
+
+
+def _g722(content: bytes) -> FloatArray:
+    """Samples of ITU-T G.722 at 64 kbit/s; float64, shape (n, 1), full scale 1. The decoder is exact to the bit by its standard.
+
+    Raises
+    ------
+    Refused
+        `unreadable` where the optional decoder isn't installed or the file holds more than an hour.
+    """
+    if len(content) * 2 > MAX_DURATION_S * G722_RATE_HZ:
+        raise Refused(Reason.UNREADABLE, f"{len(content)} bytes; recordings of up to {MAX_DURATION_S:.0f} s are read")
+    try:
+        from G722 import G722
+    except ImportError as error:
+        raise Refused(Reason.UNREADABLE, "the decoder of G.722 isn't installed: pip install 'vocalgrad[g722]'") from error
+    steps = np.asarray(G722(G722_RATE_HZ, G722_BITS_PER_S).decode(content), dtype=np.float64)
+    return steps[:, None] / PCM16_SCALE
 
 
 def _check_length(path: Path, n_frames: int, sample_rate_hz: int) -> None:
