@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from builder import audit, cues, dataset, pipeline, shortcuts, truth
+from builder import audit, cues, dataset, leakage, pipeline, shortcuts, truth
 from builder.__main__ import main
 from builder.acoustics import audio, filters
 from builder.dimensions import BY_NAME, MEASURES
@@ -203,6 +203,19 @@ def test_a_leak_is_found(small: Path, tmp_path: Path) -> None:
 
     failures = altered(small, tmp_path, louder)["failures"]
     assert [line for line in failures if line.startswith("brightness moves loudness: 95th percentile")], failures
+
+
+@pytest.mark.parametrize(("n_beyond", "closes"), [(0, False), (2, False), (6, False), (7, True), (20, True)])
+def test_a_few_pairs_beyond_one_j_close_no_gate(n_beyond: int, closes: bool) -> None:
+    """Of 40 pairs six beyond 1 J may be chance, were they 5 %; seven are more, at one in a hundred."""
+    assert (stats.binomtest(n_beyond, 40, 0.05, alternative="greater").pvalue < 0.01) == closes
+    moved = [1.5 * (-1) ** i if i < n_beyond else 0.1 * (-1) ** i for i in range(40)]
+    held = {"pitch": None, **dict.fromkeys(MEASURES), "tempo": 0.0}
+    changes = [{"dimension": "loudness", "change_jnd": {**held, "pitch": change}} for change in moved]
+    leaks = leakage.matrix(changes)
+    assert next(leak for leak in leaks if leak["measured"] == "pitch")["n_beyond"] == n_beyond
+    lines = leakage.failures(leaks)
+    assert [line.startswith("loudness moves pitch: 95th percentile 1.50 J over 40 pairs, ") for line in lines] == [True] * closes
 
 
 def test_a_steady_leak_is_found(small: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ behind the middle cutoff is taken out.
 
 No gain gives a muffled sound its loudness back by BS.1770 and by ISO 532-1 alike: at equal LUFS, each octave that is cut off
 below 3 kHz costs 2 to 4 phon. So loudness is held by BS.1770; loudness level is linked, as brightness is, and as the formants are
-that go out.
+that go out. With the highest bands a recording's own hiss goes out, and the bands that ring longest and shortest: the blind meters of
+noise and reverberation follow by nature.
 
 Tones are no carriers, for their few harmonics would go out one by one; nor are pulses, of which most are tones.
 
@@ -84,7 +85,7 @@ DIMENSION = Dimension(
     max_span=MAX_SPAN,
     window_s=bandwidth.WINDOW_S,
     holds=("loudness", "pitch"),
-    linked=("brightness", "formants", "loudness_level"),
+    linked=("brightness", "formants", "loudness_level", "noise", "reverberation"),
     restores=("loudness",),
     manipulate=manipulate,
     measure=bandwidth.upper_edge_octaves,
