@@ -169,7 +169,7 @@ def load_all(paths: Sequence[Path]) -> dict[str, Corpus]:
         corpora[corpus.name] = corpus
         for speaker, sex in sorted({(item.speaker, item.sex) for item in corpus.recordings if item.sex}):
             other, name = sex_in.setdefault(speaker, (sex, corpus.name))
-            if other != sex:
+            if other != sex and name != corpus.name:
                 faults.append(f"{path}: speaker {speaker} is {sex} here and {other} in {name}: give one corpus another speaker_prefix")
     if faults:
         raise RecipeError(faults)

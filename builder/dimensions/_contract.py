@@ -145,6 +145,9 @@ class Dimension:
         effect is undone, linked what that sweep declares. None where there is no way.
     warps_time
         Whether the sweep moves moments within the clip.
+    about_mean
+        Whether contours lie about the clip's own mean instead of the sweep's middle: the meter reads changes alone, or the sweep keeps
+        the length of the clip and with it the mean rate.
     stereo
         Whether its clips have two channels; such a dimension isn't part of the configuration `all`.
     question, answers
@@ -169,6 +172,7 @@ class Dimension:
     restore: Callable[[Sound, Sound, Callable[[FloatArray, float], FloatArray], tuple[str, ...]], Sound] | None = None
     warps_time: bool = False
     basis: Literal["heard", "parts"] = "heard"
+    about_mean: bool = False
     stereo: bool = False
     question: str = "Does the {noun} of this sound {first} or {second} over time?"
     answers: tuple[str, str] = ("increase", "decrease")

@@ -48,5 +48,6 @@ DIMENSION = Dimension(
     witness=envelope.formant_shift,
     band=Band(5500.0, "the envelope is followed up to 5.5 kHz; an edge below stands still while the formants under it move"),
     held_by=(HeldBy(envelope.shift, 0.8),),
+    about_mean=True,
     question="Do the resonances (formants) of the voice in this sound {first} or {second} in frequency over time?",
 )

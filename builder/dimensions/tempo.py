@@ -84,4 +84,5 @@ DIMENSION = Dimension(
     paper_category="speaking_speed",
     held_by=(HeldBy(meters.event_rate_log, 0.8),),
     warps_time=True,
+    about_mean=True,
 )
