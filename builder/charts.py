@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def _difficulty(cells: Sequence[Row]) -> Any:
             panel.plot(at, cell["asked_jnd"], "_", color="black", markersize=8)
         panel.set_xticks(range(len(tiers)), tiers)
         panel.set_xlim(-0.5, len(tiers) - 0.5)
-        panel.set_title(f"{name}\n{', '.join(kinds)}", fontsize=8)
+        panel.set_title(f"{name}\n{textwrap.fill(', '.join(kinds), 38)}", fontsize=8)
         panel.tick_params(labelsize=8)
         panel.grid(axis="y", linewidth=0.4)
     figure.suptitle(
@@ -136,5 +137,6 @@ def _imposed(rows: Sequence[Row]) -> Any:
     panel.set_xticks(range(len(names)), names, fontsize=8)
     panel.set_ylabel("slope goes the other way, %")
     panel.set_title("Had labels only been imposed on raw speech (95 % intervals over sources; 50 %: a coin)", fontsize=10)
-    panel.legend(title="tier", fontsize=8)
+    panel.set_ylim(0.0, 1.02 * max(50.0, *(100.0 * row["slope_opposite_high"] for row in rows)))
+    figure.legend(title="tier", fontsize=8, loc="outside right upper")
     return figure
