@@ -208,7 +208,7 @@ def _wanted(path: Path, entry: FileEntry) -> streamed.Wanted:
     if corpus_recipe.is_folder(source):
         folder = corpus_recipe.place(path, source).absolute()
         if not folder.is_dir():
-            raise CorpusUnavailable(f"{source}: no such folder beside {path.name}")
+            raise CorpusUnavailable(f"{source}: no such folder {_where(path, source)}")
         source = str(folder)
     return streamed.Wanted(
         source=source,
@@ -300,12 +300,17 @@ def _overlap_faults(where: Sequence[str], listed: Sequence[Sequence[Recording]])
     return faults
 
 
+def _where(path: Path, value: str) -> str:
+    """Where a folder was looked for, for people: beside the recipe, or where the environment says."""
+    return f"as {corpus_recipe.place(path, value)}" if corpus_recipe.VARIABLE.match(value) else f"beside {path.name}"
+
+
 def _root(path: Path, entry: FileEntry) -> Path:
     """The folder that an entry's members lie in; of an archive with a list, only what is listed is unpacked."""
     if entry.folder is not None:
         root = corpus_recipe.place(path, entry.folder)
         if not root.is_dir():
-            raise CorpusUnavailable(f"{entry.folder}: no such folder beside {path.name}")
+            raise CorpusUnavailable(f"{entry.folder}: no such folder {_where(path, entry.folder)}")
     elif entry.debian is not None:
         package = debian.fetch(entry.debian, str(entry.version), str(entry.sha256))
         root = _unpacked(str(entry.sha256))
