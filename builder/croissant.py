@@ -142,7 +142,8 @@ def _licences(manifest: Mapping[str, Any]) -> list[Any]:
     """Addresses of what the dataset is under: what the recipe declares, else the licences of the rows."""
     declared = str(manifest["recipe"]["licence"])
     stated = {name: told["text"] for name, told in manifest["sources"]["licences"].items()}
-    used = stated if declared == licences.MIXED else {declared: stated.get(declared) or licences.known_with({})[declared].text}
+    known = {**{name: licence.text for name, licence in licences.KNOWN.items()}, **stated}
+    used = stated if declared == licences.MIXED else {declared: known.get(declared, "terms as the recipe of the corpus states them")}
     return [
         text if _is_address(text) else {"@type": "sc:CreativeWork", "name": name, "description": text}
         for name, text in sorted(used.items())

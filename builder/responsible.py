@@ -121,9 +121,9 @@ def _collection(manifest: Mapping[str, Any], found: Facts) -> str:
         else f"all {found.n_clips} clips are made from synthesis; no recording of a person is in it"
     )
     return (
-        f"Made by a program: {carriers}. Clips by kind of source: {_counts(found.kinds)}. One property of each clip is swept, rising in "
-        "one clip of a pair and falling in the other. The label is what is then measured in the published samples, never what was asked "
-        f"for: {published} of {tried} pairs that were tried were published, the others were rejected and counted by reason. "
+        f"Made by a program: {carriers}. Clips by kind of source: {_counts(found.kinds)}. One property of each labelled clip is swept, "
+        "rising in one clip of a pair and falling in the other. The label is what is then measured in the published samples, never "
+        f"what was asked for: {published} of {tried} pairs that were tried were published, the others were rejected and counted by reason. "
         "No person annotated or listened to them."
     )
 
@@ -133,11 +133,11 @@ def _limitations(manifest: Mapping[str, Any], found: Facts) -> list[str]:
     linked = [f"{name} with {_names(BY_NAME[name].linked)}" for name in names if BY_NAME[name].linked]
     running = [name for name in names if BY_NAME[name].jnd.running != BY_NAME[name].jnd.steady]
     lines = [
-        "Nobody has listened to the clips: that a change is audible follows from published thresholds and from measurement, not from a "
-        "listening test of this dataset.",
-        "J, the unit of just noticeable change that tiers count in, is a convention"
-        + (f", on running speech all the more ({_names(running)})" if running else "")
-        + ": steps of one tier needn't be equally hard in different dimensions.",
+        "Nobody has listened to the clips: that a change can be heard is concluded from measurements and from thresholds in the "
+        "literature, not from a listening test of this dataset.",
+        "J, the unit of just noticeable change that tiers count in, is a convention until listeners confirm it"
+        + (f", and was raised for running speech in {_names(running)}" if running else "")
+        + ": a tier needn't be equally hard in different dimensions.",
         f"Clips are {manifest['recipe']['sample_rate_hz']} Hz, a few seconds long, and one property at a time rises or falls once: scores "
         "say nothing about other sounds, about changes that come and go, or about several at once.",
         f"{found.n_clips - found.n_controls} labelled clips come from {found.n_sources} sources, controls' included: clips of one source "
@@ -167,13 +167,14 @@ def _biases(manifest: Mapping[str, Any], found: Facts) -> list[str]:
         lines.append(f"{sum(synthetic.values())} of {found.n_clips} clips are synthetic ({_counts(synthetic)}), which models may not know.")
     if found.n_real:
         lines += [
-            f"Clips of real voices by sex, as told of the speakers: {_counts(found.sexes)}.",
+            f"Clips of real voices by sex, as the recipe of the corpus tells it: {_counts(found.sexes)}.",
             f"Clips of real voices by language: {_counts(found.languages)}. Languages, accents, ages and voices that their corpora lack are"
             " missing.",
         ]
         refused = manifest["sources"]["refused"]
         lines.append(
-            f"Recordings that are noisy, clipped, soft or little voiced were refused. Refused by reason: {_counts(refused) or 'none'}."
+            f"Recordings beyond the recipe's limits (length, level, noise, clipping, share of voice), or that would tie two splits "
+            f"together, were refused. Refused by reason: {_counts(refused) or 'none'}."
         )
     lines.append("Questions and answers are in English.")
     return lines
@@ -186,8 +187,8 @@ def _personal(found: Facts) -> list[str]:
         f"{found.n_real} clips hold voices of {len(found.speakers)} real people. They come out of the corpora that "
         f"prov:wasDerivedFrom names, under the licence that each row names ({_names(sorted(found.voice_licences))}). A voice can identify "
         "a person; speaker_id is the name that the corpus gives to the speaker, which may be the speaker's own.",
-        "Nobody was identified for this dataset, and nothing was added about a speaker beyond what the corpus tells (sex, language, "
-        "words). It isn't there to identify speakers or to imitate their voices.",
+        "The build makes no attempt to identify anyone; sex, language and words are those that the recipe of the corpus tells. It isn't "
+        "there to identify speakers or to imitate their voices.",
         "What is said is what the corpora hold; it was not searched for personal information.",
     ]
 

@@ -216,6 +216,25 @@ def test_prose_tells_the_numbers(audited: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ("other", ["https://creativecommons.org/publicdomain/zero/1.0/"]),
+        ("CC-BY-4.0", ["https://creativecommons.org/licenses/by/4.0/"]),
+        (
+            "LicenseRef-Mine",
+            [{"@type": "sc:CreativeWork", "name": "LicenseRef-Mine", "description": "terms as the recipe of the corpus states them"}],
+        ),
+    ],
+)
+def test_the_licence_is_the_recipes(dataset: Path, declared: str, told: list[Any]) -> None:
+    """Where it leaves that to the rows, it's theirs."""
+    manifest = read_manifest(dataset)
+    manifest["recipe"]["licence"] = declared
+    croissant.write(dataset, manifest)
+    assert json.loads((dataset / croissant.CROISSANT).read_text())["license"] == told
+
+
 def test_facts_are_counted_in_the_rows(audited: Path) -> None:
     """A build of noise alone has no voices, and says so."""
     manifest = read_manifest(audited)
@@ -334,7 +353,7 @@ def test_a_file_that_is_no_description_is_found(dataset: Path, content: str) -> 
 
 
 def test_a_built_dataset_has_no_fault(audited: Path) -> None:
-    """Nor does one without controls have one, or whose card can't be read: that is told elsewhere."""
+    """As it comes out of a build."""
     assert list(croissant_faults.faults(audited, read_manifest(audited))) == []
 
 
