@@ -1,11 +1,13 @@
-"""What every column of a dataset holds, for metadata that machines read: a sentence and, where it's physical, a unit.
+"""What every column of a dataset holds, as Croissant's fields: a sentence and, where it's physical, a unit.
 
 A unit of None with the words "the row's unit" means that `unit` says it, since each dimension has its own.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from datasets import Audio, ClassLabel, List
 
 from builder.records import Direction
 
@@ -60,3 +62,57 @@ COLUMNS = {
     "attribution": Column("The line to print for the source."),
     "paper_category": Column("What the original study calls the dimension; null if it has none."),
 }
+PRIMITIVES = {"string": "sc:Text", "float64": "cr:Float64", "float32": "cr:Float32", "int64": "cr:Int64"}
+
+
+def files_of(config: str) -> str:
+    """Identifier of a configuration's set of files."""
+    return f"files/{config}"
+
+
+def described(config: str, name: str, kind: Any) -> dict[str, Any]:
+    """A column as a field of Croissant.
+
+    Parameters
+    ----------
+    config
+        The configuration whose record set it's in.
+    name, kind
+        Its name, and its type as `layout.features` has it.
+    """
+    column = COLUMNS[name]
+    field = {"@type": "cr:Field", "@id": f"{config}/{name}", "name": name, "description": column.about}
+    unit = {} if column.unit is None else {"unitText": column.unit}
+    source = {"fileSet": {"@id": files_of(config)}, "extract": {"column": name}}
+    if isinstance(kind, dict):
+        inner = [
+            {
+                "@type": "cr:Field",
+                "@id": f"{config}/{name}/{part}",
+                "name": part,
+                "description": f"Change of {part.replace('_', ' ')} against the sham.",
+                "dataType": type_of(kind[part]),
+                **unit,
+                "source": {**source, "transform": {"jsonPath": part}},
+            }
+            for part in kind
+        ]
+        return {**field, "subField": inner}
+    if isinstance(kind, Audio):
+        return {
+            **field,
+            "dataType": type_of(kind),
+            "encodingFormat": "audio/flac",
+            "source": {**source, "transform": {"jsonPath": "bytes"}},
+        }
+    array = {"isArray": True, "arrayShape": "-1"} if isinstance(kind, List) else {}
+    return {**field, "dataType": type_of(kind), **array, **unit, "source": source}
+
+
+def type_of(kind: Any) -> str:
+    """Croissant's type of a column, or of the items of a list."""
+    if isinstance(kind, Audio):
+        return "sc:AudioObject"
+    if isinstance(kind, List):
+        return type_of(kind.feature)
+    return "cr:Int64" if isinstance(kind, ClassLabel) else PRIMITIVES[kind.dtype]

@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from datasets import Audio, ClassLabel, Features, List
-
 from builder import licences, responsible
-from builder.columns import COLUMNS
+from builder.columns import described, files_of
 from builder.errors import VocalgradError
 from builder.folder import front_matter, shards_in
 from builder.layout import features, split_of, write_json
@@ -57,7 +55,6 @@ CONTEXT: dict[str, Any] = {
 SPLIT_PATTERN = r"^(?:.*[/-])?({})(?:-\d+-of-\d+\.parquet)?$"
 """The split in a shard's path; a split's own name matches too, as mlcroissant transforms a value twice."""
 SPLIT_CLASSES = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
-PRIMITIVES = {"string": "sc:Text", "float64": "cr:Float64", "float32": "cr:Float32", "int64": "cr:Int64"}
 
 
 def write(root: Path, manifest: Mapping[str, Any], url: str | None = None, published: str | None = None) -> None:
@@ -86,7 +83,7 @@ def write(root: Path, manifest: Mapping[str, Any], url: str | None = None, publi
     checksum = hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest()
     splits = list(dict.fromkeys(cell["split"] for cell in manifest["cells"]))
     dated = {} if published is None else {"datePublished": published}
-    described = {
+    content = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": list(CONFORMS_TO),
@@ -105,7 +102,7 @@ def write(root: Path, manifest: Mapping[str, Any], url: str | None = None, publi
         "distribution": [_repo(url, checksum), *_shards(root, manifest), *(_file_set(config) for config in configs)],
         "recordSet": [_splits(splits), *(_record_set(config, manifest, splits) for config in configs)],
     }
-    write_json(described, root / CROISSANT)
+    write_json(content, root / CROISSANT)
 
 
 def content_name(sha256: str) -> str:
@@ -122,7 +119,10 @@ def is_day(text: Any) -> bool:
 
 
 def _is_address(url: str) -> bool:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return parts.scheme in ("https", "http") and bool(parts.netloc) and not any(letter.isspace() for letter in url)
 
 
@@ -193,11 +193,6 @@ def _shards(root: Path, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         }
 
 
-def files_of(config: str) -> str:
-    """Identifier of a configuration's set of files."""
-    return f"files/{config}"
-
-
 def _file_set(config: Mapping[str, Any]) -> dict[str, Any]:
     name = config["config_name"]
     return {
@@ -253,44 +248,5 @@ def _record_set(config: Mapping[str, Any], manifest: Mapping[str, Any], splits: 
         "name": name,
         "description": f"The configuration {name}: {n_rows} clips.",
         "key": {"@id": f"{name}/id"},
-        "field": [split, *(_field(name, column, columns) for column in columns)],
+        "field": [split, *(described(name, column, columns[column]) for column in columns)],
     }
-
-
-def _field(config: str, name: str, columns: Features) -> dict[str, Any]:
-    kind, column = columns[name], COLUMNS[name]
-    field = {"@type": "cr:Field", "@id": f"{config}/{name}", "name": name, "description": column.about}
-    unit = {} if column.unit is None else {"unitText": column.unit}
-    source = {"fileSet": {"@id": files_of(config)}, "extract": {"column": name}}
-    if isinstance(kind, dict):
-        inner = [
-            {
-                "@type": "cr:Field",
-                "@id": f"{config}/{name}/{part}",
-                "name": part,
-                "description": f"Change of {part.replace('_', ' ')} against the sham.",
-                "dataType": type_of(kind[part]),
-                **unit,
-                "source": {**source, "transform": {"jsonPath": part}},
-            }
-            for part in kind
-        ]
-        return {**field, "subField": inner}
-    if isinstance(kind, Audio):
-        return {
-            **field,
-            "dataType": type_of(kind),
-            "encodingFormat": "audio/flac",
-            "source": {**source, "transform": {"jsonPath": "bytes"}},
-        }
-    array = {"isArray": True, "arrayShape": "-1"} if isinstance(kind, List) else {}
-    return {**field, "dataType": type_of(kind), **array, **unit, "source": source}
-
-
-def type_of(kind: Any) -> str:
-    """Croissant's type of a column, or of the items of a list."""
-    if isinstance(kind, Audio):
-        return "sc:AudioObject"
-    if isinstance(kind, List):
-        return type_of(kind.feature)
-    return "cr:Int64" if isinstance(kind, ClassLabel) else PRIMITIVES[kind.dtype]

@@ -6,20 +6,22 @@ Every function gives one line for every fault, and nothing where there is none.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from datasets import Audio, List
 
-from builder.croissant import CONFORMS_TO, CONTEXT, CROISSANT, REPO, SPLITS, content_name, files_of, is_day, type_of
+from builder.columns import files_of, type_of
+from builder.croissant import CONFORMS_TO, CONTEXT, CROISSANT, REPO, SPLITS, content_name, is_day
 from builder.folder import CARD_AGAIN, NO_CARD, front_matter, shards_in
-from builder.layout import features
+from builder.layout import features, split_of
 
 REQUIRED = (
     "@type", "name", "description", "url", "version", "license", "creator", "citeAs", "distribution", "recordSet", "rai:dataCollection",
@@ -43,7 +45,7 @@ def faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
         return
     try:
         found = [*_whole(described), *_names(described), *_of_this_build(root, described, manifest), *_records(root, described, manifest)]
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
         found = [f"it isn't a description by `vocalgrad` ({type(error).__name__}: {error})"]
     yield from (f"{CROISSANT}: {fault}: {CARD_AGAIN}" for fault in found)
 
@@ -146,15 +148,27 @@ def _records(root: Path, described: Node, manifest: Mapping[str, Any]) -> Iterat
     for name, config in configs.items():
         if name in sets:
             yield from _file_set_faults(name, config, file_sets.get(files_of(name), {}), manifest)
+            yield from _split_faults(name, sets[name], [item["shard"] for item in shards_in(config, manifest)])
             yield from _column_faults(name, sets[name], manifest["recipe"]["sample_rate_hz"])
 
 
 def _file_set_faults(name: str, config: Mapping[str, Any], files: Node, manifest: Mapping[str, Any]) -> Iterator[str]:
     wanted = {f"data/{item['shard']}.parquet" for item in shards_in(config, manifest)}
     every = [f"data/{item['shard']}.parquet" for item in manifest["shards"]]
-    held = {path for path in every if any(PurePosixPath(path).match(pattern) for pattern in files.get("includes", []))}
+    held = {path for path in every if any(fnmatch.fnmatchcase(path, pattern) for pattern in files.get("includes", []))}
     if held != wanted:
         yield f"{files_of(name)}: includes other shards than the configuration: {', '.join(sorted(held ^ wanted)[:3])}"
+
+
+def _split_faults(config: str, record_set: Node, shards: Sequence[str]) -> Iterator[str]:
+    """Shards of which the field `split` would tell another split than theirs."""
+    for field in record_set.get("field", []):
+        if field.get("name") == "split":
+            pattern = re.compile(field["source"]["transform"]["regex"])
+            for shard in shards:
+                found = pattern.match(f"data/{shard}.parquet")
+                if found is None or found[1] != split_of(shard):
+                    yield f"{config}/split: it tells {found and found[1]} of {shard}"
 
 
 def _column_faults(config: str, record_set: Node, sample_rate_hz: int) -> Iterator[str]:

@@ -170,6 +170,7 @@ def test_card_writes_it_with_address_and_day(dataset: Path) -> None:
     [
         ("my-org/vocalgrad", None, "'my-org/vocalgrad' isn't the address of a page"),
         ("https://", None, "'https://' isn't the address"),
+        ("https://[", None, r"'https://\[' isn't the address"),
         (None, "31.1.2026", "'31.1.2026' isn't a day, such as 2026-01-31"),
         (None, "2026-02-30", "'2026-02-30' isn't a day"),
     ],
@@ -320,6 +321,9 @@ FAULTS: list[tuple[Spoil, str]] = [
     (without("all", "field", "all/split"), "all: column split isn't described"),
     (put("all/effect", "name", "affect"), "all/affect: no such column"),
     (put("all/effect", "name", "affect"), "all: column effect isn't described"),
+    (put("all/split", "source", {"transform": {"regex": ".*/(t)"}}), "all/split: it tells t of loudness/train-00000-of-00001"),
+    (put("all/split", "source", {"transform": {"regex": "(none)"}}), "all/split: it tells None of loudness/train-00000-of-00001"),
+    (put("all/split", "source", {"transform": {"regex": "("}}), "it isn't a description by `vocalgrad`"),
     (put("all/effect", "dataType", "sc:Text"), "all/effect: its type isn't the column's"),
     (drop("all/choices", "isArray"), "all/choices: its type isn't the column's"),
     (lambda d: by_id(d, "all/effect")["source"]["extract"].update(column="nothing"), "all/effect: it isn't read from the column effect"),
