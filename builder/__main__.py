@@ -77,8 +77,10 @@ def _parser() -> argparse.ArgumentParser:
     on = stage("shard", _shard, "make one shard alone, by name as `vocalgrad plan` prints it", planned=True)
     on.add_argument("name", help="such as pitch/test-00000-of-00001")
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-    on = stage("card", _card, "write the dataset's README again from its manifest and shards")
+    on = stage("card", _card, "write the dataset's README and croissant.json again from its manifest and shards")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on.add_argument("--url", metavar="ADDRESS", help="page where the dataset is, or will be, published; for croissant.json")
+    on.add_argument("--published", metavar="DAY", help="day of its publication, such as 2026-01-31; for croissant.json")
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--again", type=_count, default=0, metavar="K", help="also make K clips again from their rows; needs the sources")
@@ -317,11 +319,13 @@ def _shard(arguments: argparse.Namespace) -> int:
 
 
 def _card(arguments: argparse.Namespace) -> int:
-    from builder import card, layout
+    from builder import card, croissant, layout
 
     manifest = layout.read_manifest(arguments.dataset)
     card.write(arguments.dataset, manifest, manifest["recipe"]["sample_rate_hz"])
+    croissant.write(arguments.dataset, manifest, arguments.url, arguments.published)
     print(arguments.dataset / "README.md")
+    print(arguments.dataset / croissant.CROISSANT)
     return 0
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import builder
-from builder import card, checks, dataset, licences, plan, recipe, shard, sources
+from builder import card, checks, croissant, dataset, licences, plan, recipe, shard, sources
 from builder.acoustics import voice
 from builder.errors import DatasetInvalid, LicencesForbid, VocalgradError, WorkerDied
 from builder.factory import factory_digest, versions
@@ -282,10 +282,11 @@ def _run(
 
 
 def _finish(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]], partial: Path) -> None:
-    """Manifest, licences and card: what makes shards a dataset."""
+    """Manifest, licences, card and the card for machines: what makes shards a dataset."""
     manifest = manifest_of(planned, gathered, reports)
     write_json(manifest, partial / "manifest.json")
     card.write(partial, manifest, planned.recipe.sample_rate_hz)
+    croissant.write(partial, manifest)
 
 
 def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]]) -> dict[str, Any]:

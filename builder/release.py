@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from builder import croissant_faults
+from builder.croissant import CROISSANT
 from builder.errors import DatasetInvalid, NotPublished
 from builder.folder import CARD, NO_CARD, card_faults, front_matter, no_card, shards_in
 from builder.layout import read_manifest
 from builder.truth import imposed
 
 MANIFEST, AUDIT = "manifest.json", "audit/audit.json"
-ALWAYS = (CARD, "ATTRIBUTION.md", MANIFEST, AUDIT, "audit/report.html", "audit/difficulty.png", "audit/leakage.png")
+ALWAYS = (CARD, CROISSANT, "ATTRIBUTION.md", MANIFEST, AUDIT, "audit/report.html", "audit/difficulty.png", "audit/leakage.png")
 """Files of every release, beside its shards and their reports."""
 OF_THE_HUB = (".gitattributes",)
 """Files that the Hub keeps in a repository itself."""
@@ -113,6 +115,8 @@ def faults(root: Path, manifest: Mapping[str, Any]) -> list[str]:
         found += _audit_faults(root, manifest)
     if CARD in there:
         found += card_faults(root, manifest)
+    if CROISSANT in there:
+        found += croissant_faults.faults(root, manifest)
     return found
 
 

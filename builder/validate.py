@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import soundfile
 
+from builder import croissant_faults
 from builder.acoustics import audio
 from builder.dimensions import BY_NAME
 from builder.errors import VocalgradError
@@ -70,6 +71,7 @@ def check(root: Path, heard_again: HeardAgain, each: Map = map) -> list[str]:
     faults += list(_order_faults([row for row in rows if row["curve"] != "flat"], manifest))
     faults += list(_split_faults(rows))
     faults += list(card_faults(root, manifest))
+    faults += list(croissant_faults.faults(root, manifest))
     faults += list(local_faults(root))
     return faults
 

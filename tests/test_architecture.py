@@ -19,6 +19,7 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
+    "columns", "croissant", "croissant_faults", "responsible",
     "debian", "factory", "fetch", "folder", "layouts", "licences", "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints",
     "leakage", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
 }  # fmt: skip

@@ -393,10 +393,11 @@ def test_a_place_that_cannot_be_written_is_told(run: Run, tiny: tuple[Path, Path
 
 def test_validate_and_card_on_a_whole_dataset(run: Run, tiny: tuple[Path, Path]) -> None:
     """No fault; the card written again is the card that was there."""
-    before = (tiny[1] / "README.md").read_bytes()
+    written = [tiny[1] / "README.md", tiny[1] / "croissant.json"]
+    before = [path.read_bytes() for path in written]
     assert run("validate", "--dataset", tiny[1]) == Said(0, f"{tiny[1]}: 7 rows, 0 faults\n", "")
-    assert run("card", "--dataset", tiny[1]) == Said(0, f"{tiny[1]}/README.md\n", "")
-    assert (tiny[1] / "README.md").read_bytes() == before
+    assert run("card", "--dataset", tiny[1]) == Said(0, f"{written[0]}\n{written[1]}\n", "")
+    assert [path.read_bytes() for path in written] == before
 
 
 def damaged(dataset: Path, into: Path, how: str) -> Path:

@@ -89,6 +89,7 @@ def test_files_that_the_manifest_does_not_know_are_named(dataset: Path) -> None:
         ("audit/report.html", "run `vocalgrad audit`"),
         ("README.md", "run `vocalgrad card`"),
         ("ATTRIBUTION.md", "run `vocalgrad card`"),
+        ("croissant.json", "run `vocalgrad card`"),
         ("data/loudness/test-00000-of-00001.parquet", "build the dataset again"),
         ("reports/loudness/test-00000-of-00001.json", "build the dataset again"),
     ],
@@ -125,8 +126,10 @@ def test_an_audit_of_another_build_is_refused(dataset: Path, values: dict[str, o
 def test_a_manifest_changed_after_the_audit_is_refused(dataset: Path) -> None:
     """One byte of it is enough."""
     rewrite(dataset / "manifest.json", lambda text: text + "\n")
-    (fault,) = release.faults(dataset, read_manifest(dataset))
+    fault, *others = release.faults(dataset, read_manifest(dataset))
     assert fault.startswith("audit/audit.json: the audit is of another build")
+    assert others
+    assert all(other.startswith("croissant.json: ") for other in others)
 
 
 @pytest.mark.parametrize(
