@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     on = stage("shard", _shard, "make one shard alone, by name as `vocalgrad plan` prints it", planned=True)
     on.add_argument("name", help="such as pitch/test-00000-of-00001")
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-    on = stage("card", _card, "write the dataset's README again from its manifest and shards")
+    on = stage("card", _card, "write the dataset's README and its picture again from its manifest, shards and audit")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
@@ -317,10 +317,9 @@ def _shard(arguments: argparse.Namespace) -> int:
 
 
 def _card(arguments: argparse.Namespace) -> int:
-    from builder import card, layout
+    from builder import frontpage, layout
 
-    manifest = layout.read_manifest(arguments.dataset)
-    card.write(arguments.dataset, manifest, manifest["recipe"]["sample_rate_hz"])
+    frontpage.write(arguments.dataset, layout.read_manifest(arguments.dataset))
     print(arguments.dataset / "README.md")
     return 0
 
