@@ -20,7 +20,7 @@ STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "val
 FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
     "debian", "evidence", "factory", "fetch", "folder", "layouts", "licences", "streamed", "surveys", "synthesis", "layout", "cues",
-    "fingerprints", "leakage", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
+    "fingerprints", "leakage", "middles", "patience", "printout", "readiness", "release", "shortcuts", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "report",
