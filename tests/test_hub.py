@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from hub.client import Commands, Said, Server, serving
 
-from builder import card, pipeline, recipe, shard
+from builder import card, pipeline, recipe, release, shard
 from builder.acoustics import audio
 from builder.layout import MAX_GROUP_BYTES, features, write_json
 from builder.records import Sound
@@ -177,21 +177,22 @@ def long_clips(folder: Path, n_clips: int) -> Path:
         )
     name = "loudness/test-00000-of-00001"
     checksum = shard.write(rows, folder / "data" / f"{name}.parquet", 48_000)
-    values = recipe.load(ROOT / "recipes" / "beep.yaml").model_dump(mode="json")
+    values = {**recipe.load(ROOT / "recipes" / "beep.yaml").model_dump(mode="json"), "sample_rate_hz": 48_000}
     cell = {"dimension": "loudness", "tier": "easy", "curve": "linear", "kind": "noise", "split": "test", "wanted": n_clips // 2}
     cells = [{**cell, "tried": n_clips // 2, "published": n_clips // 2, "rejected": {}, "witness_undecided": 0}]
     shards = [{"shard": name, "plan_digest": "0", "parquet_sha256": checksum, "n_rows": n_clips}]
     manifest = {
         **{"name": "long", "version": "0.1.0", "seed": 1, "release": "0.1.0+seed.1", "recipe": values, "plan_digest": "0"},
         **{"recipe_sha256": "0", "versions": pipeline.versions(), "shards": shards, "cells": cells, "unreachable": []},
-        "sources": {"refused": {}, "details": [], "speakers": {}},
+        **{"imposed": [], "sources": {"refused": {}, "sex": {}, "licences": {"CC0-1.0": {"asks": "nothing", "text": "none"}}}},
     }
     write_json(manifest, folder / "manifest.json")
     write_json(cells, folder / "reports" / f"{name}.json")
     card.write(folder, manifest, 48_000)
     digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
     write_json({"release": manifest["release"], "manifest_sha256": digest, "failures": []}, folder / "audit" / "audit.json")
-    (folder / "audit" / "report.html").write_text("<!doctype html>")
+    for name in release.ALWAYS:
+        (folder / name).touch()
     return folder
 
 
