@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from builder import card, release, show
 from builder.errors import DatasetInvalid
 from builder.folder import PICTURE
@@ -28,13 +30,17 @@ def write(root: Path, manifest: Mapping[str, Any]) -> None:
     Raises
     ------
     DatasetInvalid
-        No pair is in the dataset, or its audit is damaged.
+        No pair is in the dataset, its audit is damaged, or another version of this package made them.
     """
     audit = release.audit_of(root)
     temporary = root / f".{PICTURE}"
     show.sheet([example(root, manifest)], temporary)
     publish_file(temporary, root / PICTURE)
-    card.write(root, manifest, manifest["recipe"]["sample_rate_hz"], audit)
+    try:
+        card.write(root, manifest, manifest["recipe"]["sample_rate_hz"], audit)
+    except (KeyError, jinja2.UndefinedError) as error:
+        lacking = f"{root}: its manifest or audit lacks what the card says ({error})"
+        raise DatasetInvalid(f"{lacking}: another vocalgrad made it; build and audit it again with this one") from error
 
 
 def example(root: Path, manifest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

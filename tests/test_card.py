@@ -160,6 +160,20 @@ def test_a_damaged_audit_is_told(dataset: Path, content: str, capsys: pytest.Cap
     assert (dataset / CARD).read_bytes() == before
 
 
+@pytest.mark.parametrize(("name", "key"), [("manifest.json", "imposed"), ("manifest.json", "sources"), (release.AUDIT, "leaks")])
+def test_a_dataset_of_another_version_is_told(dataset: Path, name: str, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What an older manifest or audit lacks is named, without a traceback."""
+    path = dataset / name
+    found = json.loads(path.read_text())
+    if name == "manifest.json":
+        shutil.rmtree(dataset / "audit")
+    del found[key]
+    path.write_text(json.dumps(found))
+    assert main(["card", "--dataset", str(dataset)]) == 1
+    told = capsys.readouterr().err
+    assert re.search(rf"lacks what the card says \(.*{key}.*\): another vocalgrad made it; build and audit it again", told), told
+
+
 def test_the_card_and_its_picture_are_the_same_again(dataset: Path) -> None:
     """Byte for byte, and every file that the card shows or names is there."""
     names = [CARD, PICTURE, "ATTRIBUTION.md"]
