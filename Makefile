@@ -1,4 +1,5 @@
 # make build   the dataset, in ./vocalgrad/        RECIPE=recipes/default.yaml SEED= OUT=vocalgrad WORKERS=
+# make release   whether this version may be published, and what to run   RECIPE=recipes/default.yaml OUT=vocalgrad
 # make publish REPO=org/name   it, to the Hugging Face Hub   OUT=vocalgrad PRIVATE=1 PR=1 DRY=1
 # make test    the tests                           TESTS="-m slow" for the slow ones
 # make lint    style and types
@@ -10,10 +11,13 @@ TESTS ?= -m "not slow"
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: build publish test lint clean
+.PHONY: build release publish test lint clean
 
 build: $(READY)
 	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
+
+release: $(READY)
+	@$(BIN)/vocalgrad release-check --recipe "$(RECIPE)" --dataset "$(OUT)"
 
 publish: $(READY)
 	@test -n "$(REPO)" || { echo "name the repository: make publish REPO=org/name"; exit 1; }

@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     on = stage("shard", _shard, "make one shard alone, by name as `vocalgrad plan` prints it", planned=True)
     on.add_argument("name", help="such as pitch/test-00000-of-00001")
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-    on = stage("card", _card, "write the dataset's README and croissant.json again from its manifest and shards")
+    on = stage("card", _card, "write the dataset's README with its picture, and croissant.json, again from its manifest, shards and audit")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--url", metavar="ADDRESS", help="page where the dataset is, or will be, published; for croissant.json")
     on.add_argument("--published", metavar="DAY", help="day of its publication, such as 2026-01-31; for croissant.json")
@@ -90,6 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--pairs", type=_count, default=48, help="pairs per dimension that are measured in full (default: %(default)s)")
     on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    on = stage(
+        "release-check", _release_check, "is the recipe's version ready to be released: changelog, working tree, dataset", planned=True
+    )
+    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--source", type=Path, default=Path(), help="folder of the source, with CHANGELOG.md (default: here)")
     on = stage("publish", _publish, "put a finished, audited dataset on the Hugging Face Hub: one commit, compared, then tagged")
     on.add_argument("repo", help="namespace/name on the Hub")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
@@ -319,10 +324,10 @@ def _shard(arguments: argparse.Namespace) -> int:
 
 
 def _card(arguments: argparse.Namespace) -> int:
-    from builder import card, croissant, layout
+    from builder import croissant, frontpage, layout
 
     manifest = layout.read_manifest(arguments.dataset)
-    card.write(arguments.dataset, manifest, manifest["recipe"]["sample_rate_hz"])
+    frontpage.write(arguments.dataset, manifest)
     croissant.write(arguments.dataset, manifest, arguments.url, arguments.published)
     print(arguments.dataset / "README.md")
     print(arguments.dataset / croissant.CROISSANT)
@@ -347,6 +352,14 @@ def _audit(arguments: argparse.Namespace) -> int:
     found = checks.audited(arguments.dataset, arguments.workers, arguments.pairs)
     print(f"{audit.text(found)}\n\n{arguments.dataset / 'audit' / 'report.html'}: figures, pictures and sounds, to open in a browser")
     return 1 if found["failures"] else 0
+
+
+def _release_check(arguments: argparse.Namespace) -> int:
+    from builder import readiness, recipe
+
+    checked = recipe.load(arguments.recipe, arguments.seed)
+    print("\n".join(readiness.check(arguments.source, checked, arguments.dataset)))
+    return 0
 
 
 def _faults(folder: Path, workers: int) -> list[str]:

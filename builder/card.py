@@ -17,23 +17,42 @@ import jinja2
 import numpy as np
 import yaml
 
-from builder import licences
+from builder import evidence, licences
 from builder.dimensions import BY_NAME
+from builder.folder import PICTURE
 from builder.layout import features, read_rows, split_of, write_text
 from builder.records import CONTROLS
+from builder.release import tag_of
 from builder.truth import imposed
 
 TEMPLATE = Path(__file__).parent.parent / "data_cards" / "card.md.j2"
 ALL = "all"
+MOST_WRONG = 3
+"""Cells of which the card's text says how wrong imposed labels would have been; the table has all."""
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
-def write(root: Path, manifest: Mapping[str, Any], sample_rate_hz: int) -> None:
-    """Write `README.md` and `ATTRIBUTION.md` of a dataset whose shards and manifest are in place."""
+def write(root: Path, manifest: Mapping[str, Any], sample_rate_hz: int, audit: Mapping[str, Any] | None = None) -> None:
+    """Write `README.md` and `ATTRIBUTION.md` of a dataset whose shards and manifest are in place.
+
+    Parameters
+    ----------
+    root, manifest, sample_rate_hz
+        The dataset.
+    audit
+        What its audit found; None where it wasn't audited yet, and the card says so.
+    """
     facts = _facts(root, manifest)
     front = yaml.safe_dump(_front_matter(root, manifest, facts, sample_rate_hz), sort_keys=False, allow_unicode=True, width=120)
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    body = template.render(manifest=manifest, facts=facts, dimensions=[BY_NAME[name] for name in facts["dimensions"]])
+    body = template.render(
+        manifest=manifest,
+        facts=facts,
+        dimensions=[BY_NAME[name] for name in facts["dimensions"]],
+        evidence=evidence.of(audit) if audit else None,
+        picture=PICTURE,
+        tag=tag_of(manifest),
+    )
     write_text(f"---\n{front}---\n\n{body}", root / "README.md")
     write_text(_attribution(manifest, facts), root / "ATTRIBUTION.md")
 
@@ -42,6 +61,7 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers that the card states, all read back from the shards and the manifest."""
     columns = [
         "dimension", "source_kind", "source_id", "speaker_id", "language", "licence", "attribution", "witness", "direction", "leak_jnd",
+        "answer_index", "choices",
     ]  # fmt: skip
     rows = [{**row, "split": split_of(item["shard"])} for item in manifest["shards"] for row in read_rows(root, item["shard"], columns)]
     names = list(dict.fromkeys(cell["dimension"] for cell in manifest["cells"]))
@@ -54,18 +74,27 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
             tally[cell["dimension"]][key] += cell[key]
         for reason, count in cell["rejected"].items():
             rejected[cell["dimension"]][reason] = rejected[cell["dimension"]].get(reason, 0) + count
+    wrong = [row for row in imposed(manifest["imposed"]) if row["n_clips"]]
     return {
         "dimensions": names,
         "stereo": [name for name in names if BY_NAME[name].stereo],
         "n_clips": len(rows),
         "n_controls": sum(cell["published"] for cell in manifest["cells"] if cell["curve"] == "flat"),
+        "tiers": _tiers(manifest),
         "tally": tally,
+        "n_tried": sum(counts["tried"] for counts in tally.values()),
+        "n_published": sum(counts["published"] for counts in tally.values()),
+        "blind": _blind(rows),
+        "shown_split": "test" if "test" in splits else splits[0],
         "rejected": {name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in rejected.items()},
         "leaks": {name: _leaks([row for row in rows if row["dimension"] == name]) for name in names},
-        "sources": [(name, split, *_distinct(rows, name, split)) for name in names for split in splits],
-        "movement": {
-            part["dimension"]: {rule["kind"]: rule["movement"] for rule in part["sources"]} for part in manifest["recipe"]["dimensions"]
-        },
+        "sources": {name: {split: _distinct(rows, name, split) for split in splits} for name in names},
+        "moderated": [
+            (part["dimension"], rule["kind"], rule["movement"])
+            for part in manifest["recipe"]["dimensions"]
+            for rule in part["sources"]
+            if rule["movement"] != 1.0
+        ],
         "kinds": {name: sorted({row["source_kind"] for row in rows if row["dimension"] == name}) for name in names},
         "speakers": sorted({row["speaker_id"] for row in rows if row["language"]}),
         "languages": sorted({row["language"] for row in rows if row["language"]}),
@@ -73,11 +102,34 @@ def _facts(root: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "attributions": {
             name: sorted({row["attribution"] for row in rows if row["licence"] == name}) for name in {row["licence"] for row in rows}
         },
-        "imposed": [row for row in imposed(manifest["imposed"]) if row["n_clips"]],
+        "imposed": {
+            name: [row for row in wrong if row["dimension"] == name] for name in names if any(row["dimension"] == name for row in wrong)
+        },
+        "imposed_most": sorted((row for row in wrong if row["slope_opposite"]), key=lambda row: -row["slope_opposite"])[:MOST_WRONG],
         "clips_by_licence": Counter(row["licence"] for row in rows),
         "clips_by_sex": {split: _clips_by_sex(rows, split, manifest["sources"]["sex"]) for split in splits},
         "witness_undecided": sum(row["witness"] == "undecided" for row in rows),
         "splits": splits,
+    }
+
+
+def _tiers(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Tier -> how many J, each value that a dimension gives it."""
+    values: dict[str, set[float]] = {}
+    for part in manifest["recipe"]["dimensions"]:
+        for tier, jnd in part["tiers"].items():
+            values.setdefault(tier, set()).add(jnd)
+    return {tier: " or ".join(f"{jnd:g}" for jnd in sorted(found)) for tier, found in values.items()}
+
+
+def _blind(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Shares of labelled clips that are right for who guesses, always says the commonest direction, or always takes the first choice."""
+    labelled = [row for row in rows if row["direction"] is not None]
+    commonest = Counter(row["direction"] for row in labelled).most_common(1)[0][1]
+    return {
+        "random": float(np.mean([1.0 / len(row["choices"]) for row in labelled])),
+        "majority": commonest / len(labelled),
+        "first_choice": float(np.mean([row["answer_index"] == 0 for row in labelled])),
     }
 
 
@@ -89,7 +141,7 @@ def _leaks(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
         for name, leak in row["leak_jnd"].items():
             if leak is not None and sign:
                 found.setdefault(name, []).append(sign * leak)
-    return {name: (float(np.mean(leaks)), float(np.percentile(np.abs(leaks), 95))) for name, leaks in found.items()}
+    return {name: (round(float(np.mean(leaks)), 2) + 0.0, float(np.percentile(np.abs(leaks), 95))) for name, leaks in found.items()}
 
 
 def _distinct(rows: Sequence[Mapping[str, Any]], dimension: str, split: str) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from builder import audit, charts, dataset, report, validate
+from builder import audit, charts, dataset, frontpage, report, validate
 from builder.layout import read_manifest
 from builder.workers import processes
 
@@ -35,7 +35,7 @@ def validated(root: Path, n_workers: int, remaker: dataset.Remaker | None = None
 
 
 def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS) -> dict[str, Any]:
-    """Audit a dataset; writes `audit/` into it.
+    """Audit a dataset; writes `audit/` into it, and its card again with what was found.
 
     Parameters
     ----------
@@ -56,4 +56,5 @@ def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS) -> dict[st
         found = audit.run(root, manifest, n_pairs, each, dataset.LISTENERS)
     report.write(root, manifest, found, root / "audit" / "report.html")
     charts.write(found, root / "audit")
+    frontpage.write(root, manifest)
     return found

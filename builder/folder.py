@@ -20,6 +20,8 @@ import yaml
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, split_of
 
 CARD = "README.md"
+PICTURE = "example.png"
+"""The picture on the card."""
 CARD_AGAIN = "run `vocalgrad card`"
 NO_CARD = (OSError, yaml.YAMLError, LookupError, TypeError, AttributeError)
 """What reading front matter raises that isn't a card's."""

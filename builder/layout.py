@@ -1,6 +1,6 @@
 """What a dataset folder looks like: its columns, its paths, its limits, and how files come into it.
 
-    <dataset>/README.md  croissant.json  manifest.json  ATTRIBUTION.md
+    <dataset>/README.md  example.png  croissant.json  manifest.json  ATTRIBUTION.md
               data/<dimension>/<split>-00000-of-00001.parquet
               data/controls/<dimension>-<split>-00000-of-00001.parquet
               reports/<dimension>/<split>-00000-of-00001.json

@@ -22,7 +22,7 @@ BEYOND_SHARE, SURE = 0.05, 0.01
 """The gate closes where more than this share of pairs is beyond the limit, at this significance (one-sided binomial test): the 95th
 percentile of a few dozen pairs is uncertain by so much that a share of 5 % would close it half of the time."""
 MAX_MEAN_JND = 0.5
-"""Limit of |mean change|, in the direction of the label."""
+"""Limit of |mean change|, in the direction of the label; the gate closes where all of the mean's 90 % interval lies beyond."""
 MIN_PAIRS = 8
 """Fewer pairs than this are shown and not judged: one lost meter would be their 95th percentile."""
 N_BOOTSTRAP = 1000
@@ -124,7 +124,7 @@ def failures(leaks: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{what}95th percentile {leak['p95_jnd']:.2f} J {n_pairs}, {leak['n_beyond']} of them by {MAX_LEAK_JND:g} J or more "
                 f"(p = {chance:.1g} of as many, were they {BEYOND_SHARE:.0%}), at most {MAX_LEAK_JND:g} J {advice}"
             )
-        if abs(leak["mean_jnd"]) >= MAX_MEAN_JND:
+        if max(leak["ci90_low_jnd"], -leak["ci90_high_jnd"]) >= MAX_MEAN_JND:
             lines.append(
                 f"{what}mean {leak['mean_jnd']:+.2f} J ({leak['ci90_low_jnd']:+.2f} to {leak['ci90_high_jnd']:+.2f}) {n_pairs}, "
                 f"at most {MAX_MEAN_JND:g} J either way {advice}"

@@ -5,8 +5,9 @@
 Publishing is a command of its own.
 
 A build goes to `<out>.partial` and takes the place of `<out>` only when it's whole and valid, so what is under `<out>` is
-never half-written; there it's audited. A shard that's already there (in either place) is kept if its report carries the
-digest of the plan and the Parquet file has the checksum that the report says.
+never half-written; there it's audited, and its card written again with what the audit found. A shard that's already there
+(in either place) is kept if its report carries the digest of the plan and the Parquet file has the checksum that the report
+says.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import builder
-from builder import card, checks, croissant, dataset, licences, plan, recipe, shard, sources
+from builder import checks, croissant, dataset, frontpage, licences, plan, recipe, shard, sources
 from builder.acoustics import voice
 from builder.errors import DatasetInvalid, LicencesForbid, VocalgradError, WorkerDied
 from builder.factory import factory_digest, versions
@@ -285,7 +286,7 @@ def _finish(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, A
     """Manifest, licences, card and the card for machines: what makes shards a dataset."""
     manifest = manifest_of(planned, gathered, reports)
     write_json(manifest, partial / "manifest.json")
-    card.write(partial, manifest, planned.recipe.sample_rate_hz)
+    frontpage.write(partial, manifest)
     croissant.write(partial, manifest)
 
 

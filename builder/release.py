@@ -18,12 +18,14 @@ from typing import Any
 from builder import croissant_faults
 from builder.croissant import CROISSANT
 from builder.errors import DatasetInvalid, NotPublished
-from builder.folder import CARD, NO_CARD, card_faults, front_matter, no_card, shards_in
+from builder.folder import CARD, NO_CARD, PICTURE, card_faults, front_matter, no_card, shards_in
 from builder.layout import read_manifest
 from builder.truth import imposed
 
 MANIFEST, AUDIT = "manifest.json", "audit/audit.json"
-ALWAYS = (CARD, CROISSANT, "ATTRIBUTION.md", MANIFEST, AUDIT, "audit/report.html", "audit/difficulty.png", "audit/leakage.png")
+ALWAYS = (
+    CARD, PICTURE, CROISSANT, "ATTRIBUTION.md", MANIFEST, AUDIT, "audit/report.html", "audit/difficulty.png", "audit/leakage.png",
+)  # fmt: skip
 """Files of every release, beside its shards and their reports."""
 OF_THE_HUB = (".gitattributes",)
 """Files that the Hub keeps in a repository itself."""
@@ -145,6 +147,24 @@ def _audit_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
 def audit_is_of(manifest_path: Path, audit: Mapping[str, Any]) -> bool:
     """Whether an audit was made of exactly this manifest; one that doesn't say of which was not."""
     return bool(audit.get("manifest_sha256") == hashlib.sha256(manifest_path.read_bytes()).hexdigest())
+
+
+def audit_of(root: Path) -> dict[str, Any] | None:
+    """The audit in a dataset's folder; None where there is none, or one of another build.
+
+    Raises
+    ------
+    DatasetInvalid
+        It's damaged.
+    """
+    path = root / AUDIT
+    try:
+        audit: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return audit if audit_is_of(root / MANIFEST, audit) else None
+    except FileNotFoundError:
+        return None
+    except (ValueError, AttributeError) as error:
+        raise DatasetInvalid(f"{path} is damaged ({error}): run `vocalgrad audit` again") from error
 
 
 def shards_of(root: Path, manifest: Mapping[str, Any]) -> dict[str, list[str]]:

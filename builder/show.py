@@ -73,12 +73,13 @@ def sheet(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], target: 
             _draw_spectrum(axes, audio.from_flac(values["audio"]["bytes"]))
             who = f", {values['speaker_id']}" if values["speaker_id"] else ""
             axes.set_title(f"{values['source_kind']}{who}: {values['answer']}, {values['tier']}, {values['curve']}", fontsize=9, loc="left")
+            axes.set_xlim(0.0, values["duration_s"])
         for axes, values in zip(contours, pair, strict=True):
             _draw_published(axes, values)
         low, high = min(axes.get_ylim()[0] for axes in contours), max(axes.get_ylim()[1] for axes in contours)
         for axes in contours:
             axes.set(ylim=(low, high))
-    figure.savefig(target, dpi=75)
+    figure.savefig(target, format="png", dpi=75, metadata={"Software": None})
     pyplot.close(figure)
 
 
@@ -91,7 +92,7 @@ def _draw_published(axes: Any, values: Mapping[str, Any]) -> None:
     axes.plot(time_s, centre + asked, color=PLAN, linewidth=2.0)
     axes.plot(time_s, [np.nan if item is None else item for item in values["contour_sham"]], ".", color=SHAM, markersize=3)
     axes.plot(time_s, value, ".", color=HEARD, markersize=4)
-    axes.set(xlim=(0.0, values["duration_s"]), ylabel=f"{values['dimension']}, {values['unit']}")
+    axes.set(xlim=(0.0, values["duration_s"]), xlabel="s", ylabel=f"{values['dimension']}, {values['unit']}")
     axes.set_title(f"{values['effect']:+.3g} {values['unit']} = {values['effect_jnd']:+.1f} J", fontsize=9, color=HEARD, loc="right")
     axes.grid(alpha=0.25)
 

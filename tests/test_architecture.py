@@ -19,13 +19,13 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
-    "columns", "croissant", "croissant_faults", "responsible",
-    "debian", "factory", "fetch", "folder", "layouts", "licences", "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints",
-    "leakage", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
+    "columns", "croissant", "croissant_faults", "responsible", "debian", "evidence", "factory", "fetch", "folder", "layouts", "licences",
+    "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "printout", "readiness",
+    "release", "shortcuts", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
-    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "imposed", "pipeline", "progress", "report", "rows",
-    "show", "__main__", "__init__",
+    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "report",
+    "rows", "show", "__main__", "__init__",
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from hub.client import Commands, Said, Server, serving
 
-from builder import card, croissant, pipeline, recipe, shard
+from builder import card, croissant, pipeline, recipe, release, shard
 from builder.acoustics import audio
 from builder.layout import MAX_GROUP_BYTES, features, write_json
 from builder.records import Sound
@@ -192,8 +192,9 @@ def long_clips(folder: Path, n_clips: int) -> Path:
     croissant.write(folder, manifest)
     digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
     write_json({"release": manifest["release"], "manifest_sha256": digest, "failures": []}, folder / "audit" / "audit.json")
-    for name in ("report.html", "difficulty.png", "leakage.png"):
-        (folder / "audit" / name).write_text("of a test")
+    for name in release.ALWAYS:
+        if not (folder / name).exists():
+            (folder / name).write_text("of a test")
     return folder
 
 

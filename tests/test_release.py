@@ -88,6 +88,7 @@ def test_files_that_the_manifest_does_not_know_are_named(dataset: Path) -> None:
         ("audit/audit.json", "run `vocalgrad audit`"),
         ("audit/report.html", "run `vocalgrad audit`"),
         ("README.md", "run `vocalgrad card`"),
+        ("example.png", "run `vocalgrad card`"),
         ("ATTRIBUTION.md", "run `vocalgrad card`"),
         ("croissant.json", "run `vocalgrad card`"),
         ("data/loudness/test-00000-of-00001.parquet", "build the dataset again"),
