@@ -23,8 +23,8 @@ FOUNDATIONS = {
     "leakage", "middles", "patience", "printout", "release", "shortcuts", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
-    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "imposed", "pipeline", "progress", "report", "rows",
-    "show", "__main__", "__init__",
+    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "imposed", "pipeline", "progress", "report", "resume",
+    "rows", "show", "__main__", "__init__",
 }  # fmt: skip
 
 
