@@ -247,7 +247,7 @@ class _Round:
                     yield task, value
         if self._lost:
             listed = "\n".join(f"  {self._names[task]}: its worker process ended twice, {how}" for task, how in sorted(self._lost.items()))
-            raise WorkerDied(f"{len(self._lost)} of {len(self._tasks)} couldn't be done; all others are. {ADVICE}:\n{listed}")
+            raise WorkerDied(f"{len(self._lost)} of {len(self._tasks)} couldn't be done, all others are done: {ADVICE}\n{listed}")
 
     def _hire(self) -> None:
         """See that tasks that wait have workers: those that have nothing to do, then new ones."""
