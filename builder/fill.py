@@ -27,7 +27,7 @@ MAX_TRIES_PER_PAIR = 60
 
 KEPT_EXAMPLES = 3
 KEPT_SAMPLES = 4_000_000
-"""Samples of sources that are kept with their analyses and shams for the next conditions: about 350 MB, with some 90 bytes a sample."""
+"""Samples of sources that are kept with their analyses and shams for the next conditions: about 300 MB, with some 75 bytes a sample."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ LINE_EVERY_S = 10.0
 
 
 class Progress:
-    """Counts clips that are done out of a total, and clips that were rejected; a context that ends the bar or prints a last line.
+    """Counts clips that are done out of a total, and clips that were rejected; a context that ends with a last line if it took long.
 
     Parameters
     ----------
@@ -92,4 +92,5 @@ class Progress:
             self._bar.close()
             return
         self._lines.join()
-        self._say(self.line())
+        if time.monotonic() - self._started >= LINE_EVERY_S:
+            self._say(self.line())

@@ -70,18 +70,16 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _serve(pipe: Connection, start: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    """Do tasks until the parent closes its end of the pipe."""
+    """Do tasks until the parent closes its end of the pipe, or is gone."""
     global _tell
     start_quietly()
     _tell = lambda value: pipe.send(("told", value))  # noqa: E731
-    start(*arguments)
-    pipe.send(("ready", None))
-    while True:
-        try:
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        start(*arguments)
+        pipe.send(("ready", None))
+        while True:
             work, task = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(_outcome(work, task))
+            pipe.send(_outcome(work, task))
 
 
 def _outcome(work: Callable[..., Any], task: tuple[Any, ...]) -> tuple[str, Any]:

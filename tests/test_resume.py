@@ -330,7 +330,7 @@ def test_few_sources_are_kept_and_the_rows_are_the_same(source: Path, monkeypatc
 
 KILLED = """\
 include: {recipes}/base.yaml
-dimensions: [{recipes}/loudness.yaml, {recipes}/tempo.yaml]
+dimensions: [{recipes}/loudness.yaml]
 kinds: [noise, tone, pulses]
 speech: {{corpus: null}}
 tiers: {{medium: 4.0}}
@@ -394,7 +394,7 @@ def test_builds_killed_at_random_points_end_with_the_same_bytes(tmp_path: Path) 
         kills += parent
         _, errors = running.communicate()
         assert running.returncode == (-signal.SIGKILL if parent else 0), errors
-        assert "Traceback" not in errors
+        assert parent or "Traceback" not in errors
         if out.exists():
             assert contents(out) == expected
             if draw.random() < 0.5:
