@@ -141,7 +141,10 @@ def partial_of(out: Path) -> Path:
 
 
 def check_replaceable(out: Path) -> None:
-    """Raise `VocalgradError` if there's something in `out` that isn't a built dataset."""
+    """Raise `VocalgradError` if there's something in `out` that isn't a built dataset, or a file where its folder should be."""
+    above = next(folder for folder in out.parents if folder.exists())
+    if not above.is_dir():
+        raise VocalgradError(f"{out} can't be made: {above} isn't a folder; give another OUT")
     empty = out.is_dir() and not any(out.iterdir())
     if out.exists() and not empty and not (out / "manifest.json").is_file():
         raise VocalgradError(f"{out} exists and isn't a dataset built by vocalgrad (no manifest.json): move it away or give another OUT")
