@@ -37,4 +37,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:
-	rm -rf .venv vocalgrad.partial
+	rm -rf .venv vocalgrad.partial vocalgrad.partial.old vocalgrad.partial.lock

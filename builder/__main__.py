@@ -305,7 +305,7 @@ def _label(arguments: argparse.Namespace) -> int:
 
 
 def _shard(arguments: argparse.Namespace) -> int:
-    from builder import layout, pipeline
+    from builder import layout, pipeline, resume
     from builder.errors import NotFound
     from builder.factory import factory_digest
     from builder.fill import Context, Filler
@@ -316,8 +316,9 @@ def _shard(arguments: argparse.Namespace) -> int:
         raise NotFound(f"the plan has no shard {arguments.name!r}; it has {', '.join(item.name for item in planned.shards[:4])}, ...")
     filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech))
     filler.run()
-    partial = arguments.out.with_name(arguments.out.name + ".partial")
-    report = pipeline.write_shard(mine, filler, partial, factory_digest())
+    partial = resume.partial_of(arguments.out)
+    with resume.locked(arguments.out, shared=True):
+        report = pipeline.write_shard(mine, filler, partial, factory_digest())
     print(pipeline.table((report,)))
     print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
     return 0
@@ -417,7 +418,7 @@ def _build(arguments: argparse.Namespace) -> int:
         f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {n_clips} clips. Now its audit, of every clip ...",
         flush=True,
     )
-    found = checks.audited(built.out, arguments.workers)
+    found = checks.audited(built.out, arguments.workers, say=_say)
     page = f"{built.out / 'audit' / 'report.html'}: figures, pictures and sounds"
     if found["failures"]:
         print(f"the audit fails in {len(found['failures'])} points; don't publish this. See {page}", file=sys.stderr)

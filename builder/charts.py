@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from builder.dimensions import DIMENSIONS, MEASURES
-from builder.layout import publish_file
+from builder.layout import publish_file, temporary_for
 
 PLAN, HEARD, QUIET = "#c0392b", "#00707f", "#8a8f96"
 SHADES = ("#fadcae", "#efa055", "#b04f16", "#5a1c08")
@@ -36,13 +36,12 @@ def write(report: Row, folder: Path) -> list[Path]:
     measured = [row for row in report["imposed"] if row["n_clips"]]
     if measured:
         made["imposed"] = _imposed(measured)
-    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, figure in made.items():
         path = folder / f"{name}.png"
-        temporary = path.with_name(f".{path.name}")
-        figure.savefig(temporary, format="png", dpi=DPI, metadata={"Software": None})
-        publish_file(temporary, path)
+        with temporary_for(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=DPI, metadata={"Software": None})
+            publish_file(temporary, path)
         paths.append(path)
     return paths
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from builder import audit, charts, dataset, frontpage, report, validate
-from builder.layout import read_manifest
-from builder.workers import processes
+from builder.errors import VocalgradError
+from builder.layout import clear_temporary, read_manifest
+from builder.progress import Progress
+from builder.records import CONTROLS, Sound
+from builder.truth import Answer
+from builder.workers import processes, tell
 
 MADE_AGAIN = 24
 """Clips that a build makes again from their rows before it counts as valid."""
@@ -15,7 +21,24 @@ AUDITED_PAIRS = 48
 """Pairs per dimension of which every dimension is measured."""
 
 
-def validated(root: Path, n_workers: int, remaker: dataset.Remaker | None = None, n_again: int = MADE_AGAIN) -> list[str]:
+Say = Callable[[str], None]
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _heard_again(sound: Sound, row: Mapping[str, Any]) -> Mapping[str, float]:
+    tell((1,))
+    return dataset.heard_again(sound, row)
+
+
+def _rule_hears(sound: Sound, row: Mapping[str, Any]) -> Answer:
+    tell((1,))
+    return dataset.rule_hears(sound, row)
+
+
+def validated(root: Path, n_workers: int, remaker: dataset.Remaker | None = None, n_again: int = MADE_AGAIN, say: Say = _say) -> list[str]:
     """Every fault of a dataset's bytes, one line each.
 
     Parameters
@@ -26,15 +49,32 @@ def validated(root: Path, n_workers: int, remaker: dataset.Remaker | None = None
         Processes.
     remaker, n_again
         Makes clips again, where the sources lie, and how many; None makes none.
+    say
+        Takes lines on how far it is.
     """
-    with processes(n_workers) as each:
-        faults = validate.check(root, dataset.heard_again, each)
+    with Progress("validate", _n_rows(root), say) as progress, processes(n_workers, progress.told) as each:
+        faults = validate.check(root, _heard_again, each)
     if faults or remaker is None:
         return faults
-    return validate.made_again_faults(root, lambda row: remaker.clip(row)[1], n_again)
+    with Progress("again", min(n_again, _n_rows(root)), say) as progress:
+
+        def made_again(row: Mapping[str, Any]) -> bytes:
+            progress.add(0, 1)
+            return remaker.clip(row)[1]
+
+        return validate.made_again_faults(root, made_again, n_again)
 
 
-def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS) -> dict[str, Any]:
+def _n_rows(root: Path, *, controls: bool = True) -> int:
+    """Clips that the manifest counts; 0 if it can't be read."""
+    try:
+        listed = read_manifest(root)["shards"]
+    except VocalgradError:
+        return 0
+    return sum(item["n_rows"] for item in listed if controls or not item["shard"].startswith(f"{CONTROLS}/"))
+
+
+def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS, say: Say = _say) -> dict[str, Any]:
     """Audit a dataset; writes `audit/` into it, and its card again with what was found.
 
     Parameters
@@ -45,6 +85,8 @@ def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS) -> dict[st
         Processes; the result doesn't depend on it.
     n_pairs
         Pairs per dimension of which every dimension is measured.
+    say
+        Takes lines on how far it is.
 
     Returns
     -------
@@ -52,8 +94,10 @@ def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS) -> dict[st
         What `audit.run` found.
     """
     manifest = read_manifest(root)
-    with processes(n_workers) as each:
-        found = audit.run(root, manifest, n_pairs, each, dataset.LISTENERS)
+    clear_temporary(root / "audit")
+    listeners = {**dataset.LISTENERS, "rule": _rule_hears}
+    with Progress("audit", _n_rows(root, controls=False), say) as progress, processes(n_workers, progress.told) as each:
+        found = audit.run(root, manifest, n_pairs, each, listeners)
     report.write(root, manifest, found, root / "audit" / "report.html")
     charts.write(found, root / "audit")
     frontpage.write(root, manifest)

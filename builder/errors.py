@@ -7,7 +7,8 @@
     ├── CorpusUnavailable       a corpus file can't be fetched or fails its checksum
     ├── LicencesForbid          the sources' licences don't allow the dataset that the recipe asks for
     ├── CellUnfilled            a cell ran out of candidates before it was full
-    ├── WorkerDied              a worker process ended without an answer (out of memory, killed)
+    ├── WorkerDied              worker processes ended without an answer (out of memory, killed)
+    ├── DiskFull                there's no space left to write a file
     ├── DatasetInvalid          the bytes of a built dataset aren't what its manifest says
     ├── NotPublished            a dataset can't be published or fetched, or the Hub refused
     └── NotFound                no such clip, dataset or file
@@ -17,6 +18,8 @@
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from builder.records import Reason
 
@@ -55,7 +58,21 @@ class CellUnfilled(VocalgradError):
 
 
 class WorkerDied(VocalgradError):
-    """A worker process ended without an answer; finished shards are kept."""
+    """Worker processes ended without an answer, twice over the same task; what others have finished is kept."""
+
+
+class DiskFull(VocalgradError):
+    """There's no space left (or no quota) for a file; nothing half-written is left behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"no space left on the disk to write {path}: nothing half-written is left, and what was finished is kept; "
+            "free some space and run the same command again"
+        )
+
+    def __reduce__(self) -> tuple[type[DiskFull], tuple[Path]]:
+        return type(self), (self.path,)
 
 
 class DatasetInvalid(VocalgradError):

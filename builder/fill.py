@@ -26,6 +26,8 @@ MAX_TRIES_PER_PAIR = 60
 """Synthesis never runs out of candidates: a cell that needs more tries than this per pair is given up."""
 
 KEPT_EXAMPLES = 3
+KEPT_SAMPLES = 4_000_000
+"""Samples of sources that are kept with their analyses and shams for the next conditions: about 300 MB, with some 75 bytes a sample."""
 
 
 @dataclass
@@ -169,7 +171,7 @@ def _no_tick(*_: int) -> None:
 
 
 class Filler:
-    """Fills one shard; keeps each source with its analyses and shams for all its conditions."""
+    """Fills one shard; keeps the sources that were used last, with their analyses and shams, for their other conditions."""
 
     def __init__(self, shard: ShardPlan, context: Context, tick: Callable[[int, int], object] = _no_tick) -> None:
         self.shard = shard
@@ -179,7 +181,8 @@ class Filler:
         self.examples: dict[str, list[dict[str, Any]]] = {}
         self.rows: list[dict[str, Any]] = []
         self.imposed: list[dict[str, Any]] = []
-        self._sources: dict[str, Source | Refused] = {}
+        self._sources: dict[str, Source] = {}
+        self._refused: dict[str, Refused] = {}
         self._seen: set[str] = set()
 
     def run(self) -> None:
@@ -216,7 +219,7 @@ class Filler:
             self.rows += rows
             report.published += 1
             report.witness_undecided += sum(clip.witness == "undecided" for clip in clips)
-            self.tick(1, 1)
+            self.tick(len(rows), 0)
         if report.published < count:
             reasons = ", ".join(f"{reason} {n}" for reason, n in report.rejected.most_common()) or "no source at all"
             raise CellUnfilled(
@@ -246,19 +249,28 @@ class Filler:
 
     def _source(self, pair: PairPlan) -> Source:
         key = pair.source.source_id
-        if key not in self._sources:
+        if key in self._refused:
+            raise Refused(self._refused[key].reason, self._refused[key].detail)
+        found = self._sources.pop(key, None)
+        if found is None:
             try:
-                self._sources[key] = sources.realise(pair.source, pair.sample_rate_hz, self.context.corpora, self.context.speech)
+                found = sources.realise(pair.source, pair.sample_rate_hz, self.context.corpora, self.context.speech)
             except Refused as refusal:
-                self._sources[key] = refusal
-        found = self._sources[key]
-        if isinstance(found, Refused):
-            raise Refused(found.reason, found.detail)
+                self._refused[key] = refusal
+                raise
+        self._keep(key, found)
         return found
+
+    def _keep(self, key: str, source: Source) -> None:
+        """Keep a source as the one used last; those used longest ago go, for cells of a kind follow each other."""
+        self._sources[key] = source
+        n_samples = sum(len(kept.sound.samples) for kept in self._sources.values())
+        while n_samples > KEPT_SAMPLES and len(self._sources) > 1:
+            n_samples -= len(self._sources.pop(next(iter(self._sources))).sound.samples)
 
     def _reject(self, report: CellReport, pair: PairPlan, reason: str, detail: str) -> None:
         report.rejected[reason] += 1
-        self.tick(0, 1)
+        self.tick(0, 1 if pair.cell.is_control else 2)
         kept = self.examples.setdefault(reason, [])
         if len(kept) < KEPT_EXAMPLES:
             kept.append({"plan": as_json(pair), "detail": detail})

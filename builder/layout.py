@@ -11,9 +11,13 @@ Files are written under a temporary name, synced, and renamed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,7 @@ import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
 
 from builder.dimensions import MEASURES
-from builder.errors import DatasetInvalid, NotFound
+from builder.errors import DatasetInvalid, DiskFull, NotFound
 from builder.records import Direction, ShardPlan
 
 MAX_GROUP_ROWS = 100
@@ -132,13 +136,62 @@ def read_rows(root: Path, shard_name: str, columns: list[str] | None = None) -> 
     return rows
 
 
+@contextmanager
+def temporary_for(path: Path) -> Iterator[Path]:
+    """A hidden name beside `path` to write to, its folder made; nothing is left under it afterwards.
+
+    Raises
+    ------
+    DiskFull
+        There was no space.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(path) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file has the name of one that was being written."""
+    return path.name.startswith(".")
+
+
+def clear_temporary(folder: Path) -> None:
+    """Remove what a writer that was killed has left in a folder."""
+    for path in folder.glob(".*"):
+        path.unlink()
+
+
 def publish_file(temporary: Path, path: Path) -> str:
-    """Sync a finished temporary file, rename it into place, and return its SHA-256."""
+    """Sync a finished temporary file, rename it into place, sync its folder, and return its SHA-256."""
     with temporary.open("rb+") as stream:
         os.fsync(stream.fileno())
         checksum = hashlib.file_digest(stream, "sha256").hexdigest()
     temporary.replace(path)
+    sync_folder(path.parent)
     return checksum
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copy a file under a temporary name, synced and renamed."""
+    with temporary_for(path) as temporary:
+        shutil.copyfile(source, temporary)
+        publish_file(temporary, path)
 
 
 def write_json(value: Any, path: Path) -> None:
@@ -148,7 +201,6 @@ def write_json(value: Any, path: Path) -> None:
 
 def write_text(text: str, path: Path) -> None:
     """Write UTF-8 text under a temporary name, synced and renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    publish_file(temporary, path)
+    with temporary_for(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        publish_file(temporary, path)

@@ -7,32 +7,23 @@ Publishing is a command of its own.
 A build goes to `<out>.partial` and takes the place of `<out>` only when it's whole and valid, so what is under `<out>` is
 never half-written; there it's audited, and its card written again with what the audit found. A shard that's already there
 (in either place) is kept if its report carries the digest of the plan and the Parquet file has the checksum that the report
-says.
+says (see `resume`).
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
-import multiprocessing
-import shutil
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-import builder
-from builder import checks, croissant, dataset, frontpage, licences, plan, recipe, shard, sources
+from builder import checks, croissant, dataset, frontpage, licences, plan, recipe, resume, shard, sources
 from builder.acoustics import voice
-from builder.errors import DatasetInvalid, LicencesForbid, VocalgradError, WorkerDied
+from builder.errors import DatasetInvalid, LicencesForbid
 from builder.factory import factory_digest, versions
 from builder.fill import Context, Filler
 from builder.layout import parquet_path, report_path, write_json
@@ -41,7 +32,7 @@ from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
 from builder.synthesis import SYNTHESIS_LICENCE
-from builder.workers import processes, start_quietly, stop
+from builder.workers import Crew, processes, tell
 
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish")
 
@@ -50,15 +41,13 @@ STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "c
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(context: Context, root: Path, factory: str, ticks: Any) -> None:
-    start_quietly()
-    _worker.update(context=context, root=root, factory=factory, ticks=ticks)
+def _start_worker(context: Context, root: Path, factory: str) -> None:
+    _worker.update(context=context, root=root, factory=factory)
 
 
 def _make_shard(planned: ShardPlan) -> dict[str, Any]:
     """Fill one shard and write its Parquet and report; returns the report."""
-    ticks = _worker["ticks"]
-    filler = Filler(planned, _worker["context"], lambda published, tried: ticks.put((published, tried)))
+    filler = Filler(planned, _worker["context"], lambda done, rejected: tell((done, rejected)))
     filler.run()
     return write_shard(planned, filler, _worker["root"], _worker["factory"])
 
@@ -72,43 +61,17 @@ def write_shard(planned: ShardPlan, filler: Filler, root: Path, factory: str) ->
         The report.
     """
     checksum = shard.write(filler.rows, parquet_path(root, planned), planned.sample_rate_hz)
-    report = {
-        "shard": planned.name,
-        "plan_digest": plan.shard_digest(planned),
-        "factory_digest": factory,
-        "parquet_sha256": checksum,
-        "n_rows": len(filler.rows),
-        **filler.report(),
-    }
+    report = resume.sealed(
+        {
+            "shard": planned.name,
+            "plan_digest": plan.shard_digest(planned),
+            "factory_digest": factory,
+            "parquet_sha256": checksum,
+            "n_rows": len(filler.rows),
+            **filler.report(),
+        }
+    )
     write_json(report, report_path(root, planned))
-    return report
-
-
-# -- resuming ---------------------------------------------------------------------------------------------------------
-
-
-def finished(root: Path, planned: ShardPlan, factory: str) -> dict[str, Any] | None:
-    """The report of a shard that is whole in `root`: same plan, same factory, right checksum; else None."""
-    try:
-        report: dict[str, Any] = json.loads(report_path(root, planned).read_text(encoding="utf-8"))
-        with parquet_path(root, planned).open("rb") as stream:
-            checksum = hashlib.file_digest(stream, "sha256").hexdigest()
-    except (OSError, ValueError):
-        return None
-    same = report.get("plan_digest") == plan.shard_digest(planned) and report.get("factory_digest") == factory
-    return report if same and report.get("parquet_sha256") == checksum else None
-
-
-def _reuse(planned: ShardPlan, factory: str, partial: Path, out: Path) -> dict[str, Any] | None:
-    report = finished(partial, planned, factory)
-    if report is not None:
-        return report
-    report = finished(out, planned, factory)
-    if report is not None:
-        for place in (parquet_path, report_path):
-            target = place(partial, planned)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(place(out, planned), target)
     return report
 
 
@@ -176,7 +139,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
         With what to do; finished shards are kept.
     """
     asked, out = out, out.resolve()
-    _check_replaceable(out)
+    resume.check_replaceable(out)
     say(f"recipe   {path}")
     planned, gathered = load_plan(path, seed, n_workers)
     found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
@@ -187,49 +150,27 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
     clips = f"{n_pairs} pairs and {n_controls} controls ({2 * n_pairs + n_controls} clips)"
     say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed_name}, {n_workers} workers")
-    partial = out.with_name(out.name + ".partial")
-    with _locked(partial):
+    with resume.locked(out):
+        resume.recover(out, say)
+        partial = resume.partial_of(out)
+        partial.mkdir(exist_ok=True)
         reports, n_reused = _fill_all(planned, Context(gathered.corpora, planned.recipe.speech), partial, out, n_workers, say)
         _finish(planned, gathered, reports, partial)
         say("validate every clip is decoded and measured again")
-        faults = checks.validated(partial, n_workers, dataset.Remaker(path))
+        faults = checks.validated(partial, n_workers, dataset.Remaker(path), say=say)
         if faults:
             raise DatasetInvalid(f"{partial} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
-        _swap(partial, out)
+        resume.swap(partial, out)
     return Built(planned, tuple(reports), asked, n_reused)
-
-
-def _check_replaceable(out: Path) -> None:
-    empty = out.is_dir() and not any(out.iterdir())
-    if out.exists() and not empty and not (out / "manifest.json").is_file():
-        raise VocalgradError(f"{out} exists and isn't a dataset built by vocalgrad (no manifest.json): move it away or give another OUT")
-
-
-@contextmanager
-def _locked(partial: Path) -> Iterator[None]:
-    """One build at a time per output folder."""
-    partial.mkdir(parents=True, exist_ok=True)
-    with (partial / ".lock").open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise VocalgradError(f"another build is writing to {partial}: wait for it, or give another OUT") from error
-        yield
 
 
 def _fill_all(
     planned: Plan, context: Context, partial: Path, out: Path, n_workers: int, say: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], int]:
     factory = factory_digest()
-    reports: dict[str, dict[str, Any]] = {}
-    for item in planned.shards:
-        report = _reuse(item, factory, partial, out)
-        if report is not None:
-            reports[item.name] = report
-    _clear_stale(planned, partial, set(reports))
+    reports = resume.kept(planned.shards, factory, partial, out, say)
+    resume.clear_stale(planned.shards, partial, reports, say)
     n_reused = len(reports)
-    if n_reused:
-        say(f"resume   {n_reused} of {len(planned.shards)} shards are already there and whole")
     todo = sorted((item for item in planned.shards if item.name not in reports), key=lambda item: -item.n_wanted)
     if todo:
         for report in _run(todo, context, partial, factory, n_workers, say):
@@ -237,49 +178,15 @@ def _fill_all(
     return [reports[item.name] for item in planned.shards], n_reused
 
 
-def _clear_stale(planned: Plan, partial: Path, kept: set[str]) -> None:
-    """Remove what no shard of this plan owns, and shards that weren't whole."""
-    wanted = {place(partial, item) for item in planned.shards if item.name in kept for place in (parquet_path, report_path)}
-    for path in sorted(partial.rglob("*"), reverse=True):
-        if path.is_file() and path not in wanted and path.name != ".lock":
-            path.unlink()
-        elif path.is_dir() and not any(path.iterdir()):
-            path.rmdir()
-
-
 def _run(
     todo: list[ShardPlan], context: Context, partial: Path, factory: str, n_workers: int, say: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """Make shards on worker processes, largest first; yields reports as they're finished."""
-    builder.pin_threads()
-    spawn = multiprocessing.get_context("spawn")
-    ticks = spawn.SimpleQueue()
-    progress = Progress(sum(item.n_wanted for item in todo), say)
-    pool = ProcessPoolExecutor(
-        max_workers=min(n_workers, len(todo)),
-        mp_context=spawn,
-        initializer=_start_worker,
-        initargs=(context, partial.resolve(), factory, ticks),
-    )
-    try:
-        at_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers that start now inherit this
-        pending: set[Future[dict[str, Any]]] = {pool.submit(_make_shard, item) for item in todo}
-        signal.signal(signal.SIGINT, at_interrupt)
-        while pending:
-            done, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
-            while not ticks.empty():
-                progress.add(*ticks.get())
-            for future in done:
-                yield future.result()
-        progress.close()
-    except BrokenProcessPool as error:
-        raise WorkerDied(
-            "a worker process ended without an answer (killed, or out of memory); finished shards are kept: "
-            "run the same command again, with fewer WORKERS if memory was short"
-        ) from error
-    finally:
-        progress.close()
-        stop(pool)
+    n_clips = sum(item.n_wanted * (1 if item.controls else 2) for item in todo)
+    with closing(Crew(n_workers, _start_worker, (context, partial, factory))) as crew, Progress("build", n_clips, say) as progress:
+        names = [item.name for item in todo]
+        for _, report in crew.run(_make_shard, [(item,) for item in todo], progress.told, names):
+            yield report
 
 
 def _finish(planned: Plan, gathered: sources.Gathered, reports: list[dict[str, Any]], partial: Path) -> None:
@@ -320,17 +227,6 @@ def manifest_of(planned: Plan, gathered: sources.Gathered, reports: list[dict[st
             "licences": {name: {"text": known[name].text, "asks": known[name].asks} for name in sorted(_licences_used(planned))},
         },
     }
-
-
-def _swap(partial: Path, out: Path) -> None:
-    """Put a whole dataset in the place of the old one; the old one is kept until the new one is there."""
-    (partial / ".lock").unlink(missing_ok=True)
-    old = out.with_name(out.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if out.exists():
-        out.replace(old)
-    partial.replace(out)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _counts(counter: Mapping[str, int]) -> str:

@@ -3,49 +3,94 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
+from types import TracebackType
+from typing import Self
 
 from tqdm import tqdm
 
-LINE_EVERY_S = 15.0
+LINE_EVERY_S = 10.0
 
 
 class Progress:
-    """Counts published pairs out of a total, and candidates tried."""
+    """Counts clips that are done out of a total, and clips that were rejected; a context that ends with a last line if it took long.
 
-    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+    Parameters
+    ----------
+    what
+        The stage.
+    total
+        Clips to be done.
+    say
+        Takes lines for people, where there's no terminal.
+    """
+
+    def __init__(self, what: str, total: int, say: Callable[[str], None]) -> None:
+        self._what = what
         self._total = total
         self._say = say
-        self._published = 0
-        self._tried = 0
-        self._started = self._last = time.monotonic()
-        self._bar = tqdm(total=total, unit="pair", dynamic_ncols=True) if sys.stderr.isatty() else None
-        self._closed = False
+        self._done: Counter[Hashable] = Counter()
+        self._rejected: Counter[Hashable] = Counter()
+        self._started = time.monotonic()
+        self._bar = tqdm(total=total, desc=what, unit="clip", dynamic_ncols=True) if sys.stderr.isatty() else None
+        self._closed = threading.Event()
+        self._lines = threading.Thread(target=self._line_now_and_then, daemon=True)
 
-    def add(self, published: int, tried: int) -> None:
-        """Count pairs that were published and candidates that were tried."""
-        self._published += published
-        self._tried += tried
+    def add(self, task: Hashable, done: int, rejected: int | None = None) -> None:
+        """Count clips of a task."""
+        self._done[task] += done
+        if rejected is not None:
+            self._rejected[task] += rejected
+        self._show()
+
+    def told(self, task: Hashable, value: tuple[int, ...] | None) -> None:
+        """What a worker tells of a task: clips done, and rejected if any can be, since it last did; None if it begins again."""
+        if value is None:
+            self.forget(task)
+        else:
+            self.add(task, *value)
+
+    def forget(self, task: Hashable) -> None:
+        """A task begins again: what it had counts no longer."""
+        self._done.pop(task, None)
+        self._rejected.pop(task, None)
+        self._show()
+
+    def line(self) -> str:
+        """Done, rejected, rate, time left."""
+        done, rejected = sum(self._done.values()), sum(self._rejected.values())
+        elapsed_s = time.monotonic() - self._started
+        rate = done / elapsed_s if elapsed_s > 0 else 0.0
+        left = f"{(self._total - done) / rate:.0f} s left" if rate > 0 else "time left unknown"
+        if done >= self._total:
+            left = f"{elapsed_s:.0f} s"
+        counts = f"{done}/{self._total} clips" + (f", {rejected} rejected" if self._rejected else "")
+        return f"{self._what:<8} {counts}, {rate:.1f} clips/s, {left}"
+
+    def _show(self) -> None:
         if self._bar is not None:
-            self._bar.update(published)
-            self._bar.set_postfix(rejected=self._tried - self._published, refresh=False)
-        elif time.monotonic() - self._last >= LINE_EVERY_S:
-            self._last = time.monotonic()
-            self._line()
+            self._bar.n = sum(self._done.values())
+            if any(self._rejected.values()):
+                self._bar.set_postfix(rejected=sum(self._rejected.values()), refresh=False)
+            self._bar.update(0)
 
-    def _line(self) -> None:
-        elapsed = time.monotonic() - self._started
-        rate = self._published / elapsed if elapsed > 0 else 0.0
-        left = f"{(self._total - self._published) / rate:.0f} s left" if rate > 0 else "time left unknown"
-        self._say(f"build    {self._published}/{self._total} pairs, {self._tried - self._published} rejected, {rate:.1f} pairs/s, {left}")
+    def _line_now_and_then(self) -> None:
+        while not self._closed.wait(LINE_EVERY_S):
+            self._say(self.line())
 
-    def close(self) -> None:
-        """Finish the bar or print a last line; safe to call twice."""
-        if self._closed:
-            return
-        self._closed = True
+    def __enter__(self) -> Self:
+        if self._bar is None:
+            self._lines.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        self._closed.set()
         if self._bar is not None:
             self._bar.close()
-        else:
-            self._line()
+            return
+        self._lines.join()
+        if time.monotonic() - self._started >= LINE_EVERY_S:
+            self._say(self.line())

@@ -8,7 +8,6 @@ chunking.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from builder.layout import CHUNKING, MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, publish_file
+from builder.layout import CHUNKING, MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, publish_file, temporary_for
 from builder.records import Direction
 
 
@@ -65,6 +64,8 @@ def write(rows: Iterable[Mapping[str, Any]], path: Path, sample_rate_hz: int) ->
 
     Raises
     ------
+    DiskFull
+        There was no space; nothing half-written is left.
     ValueError
         There are no rows: an empty shard is never a success.
     """
@@ -74,9 +75,7 @@ def write(rows: Iterable[Mapping[str, Any]], path: Path, sample_rate_hz: int) ->
     schema = features(sample_rate_hz).arrow_schema
     leaves = _leaves(schema)
     raw = [leaf for leaf in leaves if leaf.startswith("audio.")]
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with temporary_for(path) as temporary:
         with pq.ParquetWriter(
             temporary,
             schema,
@@ -90,8 +89,6 @@ def write(rows: Iterable[Mapping[str, Any]], path: Path, sample_rate_hz: int) ->
                 writer.write_table(pa.Table.from_pylist(list(group), schema=schema).combine_chunks())
             writer.add_key_value_metadata({"content_defined_chunking": json.dumps(CHUNKING)})
         return publish_file(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _direction_index(name: str | None) -> int | None:

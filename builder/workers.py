@@ -1,25 +1,64 @@
-"""Worker processes: a `map` over them, and how they begin and end."""
+"""Worker processes that may die: each is given one task at a time over a pipe of its own, and its death costs that task only.
+
+A pool of `concurrent.futures` breaks as a whole when one of its processes is killed, and ends the others. Its processes also share
+locks and queues: one that's killed while it holds a lock, or with half a message sent, leaves the rest waiting for ever. Here nothing
+is shared, a dead worker is told by the end of its pipe, and its task is given once more, to another process.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
+import pickle
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import builder
 from builder.errors import WorkerDied
 
+POLL_S = 0.2
+MAX_TRIES = 2
+"""How often a task may end its worker before it's given up."""
+MAX_FAILED_STARTS = 5
+"""Workers in a row that end before they take a task, before all is given up."""
+PR_SET_PDEATHSIG = 1
+ADVICE = "run the same command again, with fewer WORKERS if memory was short"
+
+Told = Callable[[int, Any], object]
+"""(number of the task, what its worker told); None: what it told before doesn't count, for it's done again."""
+
+
+def _untold(*_: Any) -> None:
+    """For progress that nobody looks at."""
+
+
+_tell: Callable[[Any], object] = _untold
+
+
+def tell(value: Any) -> None:
+    """Tell whoever waits for this task how far it is; nobody listens outside of a `Crew` or `processes`."""
+    _tell(value)
+
+
+# -- in a worker ------------------------------------------------------------------------------------------------------
+
 
 def start_quietly() -> None:
     """Begin a worker: it leaves Ctrl-C to its parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends the workers
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
@@ -30,31 +69,258 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
+def _serve(pipe: Connection, start: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    """Do tasks until the parent closes its end of the pipe, or is gone."""
+    global _tell
+    start_quietly()
+    _tell = lambda value: pipe.send(("told", value))  # noqa: E731
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        start(*arguments)
+        pipe.send(("ready", None))
+        while True:
+            work, task = pipe.recv()
+            pipe.send(_outcome(work, task))
+
+
+def _outcome(work: Callable[..., Any], task: tuple[Any, ...]) -> tuple[str, Any]:
+    try:
+        return "done", work(*task)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return "failed", RuntimeError(f"{type(error).__name__}: {error}")
+        return "failed", error
+
+
+# -- in the parent ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A process, our end of its pipe, the number of the task that it does, and whether it ever was ready for one."""
+
+    process: BaseProcess
+    pipe: Connection
+    task: int | None = None
+    ready: bool = False
+
+    def answer(self) -> tuple[str, Any]:
+        """The next message; `died`, and how, at the end of the pipe."""
+        try:
+            kind, value = self.pipe.recv()
+        except (EOFError, OSError):
+            return "died", self.ended()
+        return ("died", "for want of memory (MemoryError)") if kind == "failed" and isinstance(value, MemoryError) else (kind, value)
+
+    def ended(self) -> str:
+        """How the process ended, for people; it's ended now if it hasn't."""
+        self.process.join(1.0)
+        code = self.process.exitcode
+        self.stop()
+        if code is None:
+            return "without an answer"
+        if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            return f"killed, most often for want of memory (exit {code})"
+        return f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
+
+    def stop(self) -> None:
+        """End it now."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+class Crew:
+    """Some worker processes.
+
+    Parameters
+    ----------
+    n_workers
+        How many at most.
+    start, arguments
+        Called in each worker before its first task; must be importable and picklable.
+    """
+
+    def __init__(self, n_workers: int, start: Callable[..., object] = _untold, arguments: tuple[Any, ...] = ()) -> None:
+        builder.pin_threads()
+        self.n_workers = n_workers
+        self._start = start
+        self._arguments = arguments
+        self._idle: list[_Worker] = []
+
+    def run(
+        self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], told: Told = _untold, names: Sequence[str] = ()
+    ) -> Iterator[tuple[int, Any]]:
+        """Do tasks, the first ones first; (number, result) of each as it's done.
+
+        Parameters
+        ----------
+        work, tasks
+            `work(*task)`, importable and picklable, results too.
+        told
+            Hears what workers `tell`.
+        names
+            Of the tasks, for people.
+
+        Raises
+        ------
+        WorkerDied
+            After all others were done: tasks that ended their worker twice, by name.
+        Exception
+            What `work` raises, at once.
+        """
+        round_ = _Round(self, work, tasks, told, names)
+        try:
+            yield from round_.results()
+        finally:
+            self._idle += round_.dismissed()
+
+    def map(self, work: Callable[..., Any], *columns: Iterable[Any], told: Told = _untold) -> Iterator[Any]:
+        """As the builtin: results in order."""
+        found: dict[int, Any] = {}
+        following = 0
+        for index, result in self.run(work, list(zip(*columns, strict=False)), told):
+            found[index] = result
+            while following in found:
+                yield found.pop(following)
+                following += 1
+
+    def worker(self) -> _Worker:
+        """One that waits for a task, or a new one."""
+        if self._idle:
+            return self._idle.pop()
+        spawn = multiprocessing.get_context("spawn")
+        ours, theirs = spawn.Pipe()
+        process = spawn.Process(target=_serve, args=(theirs, self._start, self._arguments), daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits this until it ignores Ctrl-C
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()  # so that the pipe ends when the worker does
+        return _Worker(process, ours)
+
+    def close(self) -> None:
+        """End the workers now."""
+        while self._idle:
+            self._idle.pop().stop()
+
+
+class _Round:
+    """One run of a crew over some tasks."""
+
+    def __init__(self, crew: Crew, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], told: Told, names: Sequence[str]) -> None:
+        self._crew = crew
+        self._work = work
+        self._tasks = tasks
+        self._told = told
+        self._names = names or [f"task {number + 1} of {len(tasks)}" for number in range(len(tasks))]
+        self._waiting = deque(range(len(tasks)))
+        self._workers: dict[Connection, _Worker] = {}
+        self._deaths: Counter[int] = Counter()
+        self._lost: dict[int, str] = {}
+        self._failed_starts = 0
+
+    def results(self) -> Iterator[tuple[int, Any]]:
+        """Results as they come; raises as `Crew.run`."""
+        while self._waiting or any(worker.task is not None for worker in self._workers.values()):
+            self._hire()
+            for pipe in wait(list(self._workers), POLL_S):
+                worker = self._workers[pipe]  # type: ignore[index]
+                task = worker.task
+                kind, value = worker.answer()
+                if kind == "failed":
+                    worker.task = None
+                    raise value
+                if kind == "told" and task is not None:
+                    self._told(task, value)
+                elif kind == "died":
+                    self._bury(worker, value)
+                else:
+                    worker.ready, worker.task = True, None
+                    self._failed_starts = 0
+                    self._occupy(worker)
+                if kind == "done" and task is not None:
+                    yield task, value
+        if self._lost:
+            listed = "\n".join(f"  {self._names[task]}: its worker process ended twice, {how}" for task, how in sorted(self._lost.items()))
+            raise WorkerDied(f"{len(self._lost)} of {len(self._tasks)} couldn't be done, all others are done: {ADVICE}\n{listed}")
+
+    def _hire(self) -> None:
+        """See that tasks that wait have workers: those that have nothing to do, then new ones."""
+        for worker in list(self._workers.values()):
+            if worker.ready and worker.task is None:
+                self._occupy(worker)
+        n_free = sum(worker.task is None for worker in self._workers.values())
+        while n_free < len(self._waiting) and len(self._workers) < self._crew.n_workers:
+            worker = self._crew.worker()
+            self._workers[worker.pipe] = worker
+            if worker.ready:
+                self._occupy(worker)
+            else:
+                n_free += 1
+
+    def _occupy(self, worker: _Worker) -> None:
+        """Give a worker that's ready its next task."""
+        if not self._waiting:
+            return
+        worker.task = self._waiting.popleft()
+        with suppress(OSError):  # it's dead: the end of its pipe says so at the next look
+            worker.pipe.send((self._work, self._tasks[worker.task]))
+
+    def _bury(self, worker: _Worker, how: str) -> None:
+        """A worker has died: its task is given to another, once."""
+        del self._workers[worker.pipe]
+        worker.stop()
+        task = worker.task
+        if task is None:
+            self._failed_starts += not worker.ready
+            if self._failed_starts >= MAX_FAILED_STARTS:
+                raise WorkerDied(f"worker processes end before they take a task: the last {self._failed_starts}, {how}; {ADVICE}")
+            return
+        self._told(task, None)
+        self._deaths[task] += 1
+        if self._deaths[task] < MAX_TRIES:
+            print(f"{self._names[task]}: its worker process ended, {how}; it's done once more by another", file=sys.stderr, flush=True)
+            self._waiting.append(task)
+        else:
+            self._lost[task] = how
+
+    def dismissed(self) -> list[_Worker]:
+        """Workers that may be given other tasks; those in the middle of one are ended."""
+        kept = []
+        for worker in self._workers.values():
+            if worker.ready and worker.task is None:
+                kept.append(worker)
+            else:
+                worker.stop()
+        return kept
+
+
 @contextmanager
-def processes(n_workers: int) -> Iterator[Callable[..., Any]]:
+def processes(n_workers: int, told: Told = _untold) -> Iterator[Callable[..., Any]]:
     """A `map` over worker processes, results in order; the plain one for one worker.
+
+    Parameters
+    ----------
+    n_workers
+        How many.
+    told
+        Hears what is told in them (by `tell`).
 
     Raises
     ------
     WorkerDied
-        A worker ended without an answer.
+        A worker ended twice over the same task.
     """
-    if n_workers == 1:
-        yield map
+    global _tell
+    if n_workers > 1:
+        with closing(Crew(n_workers)) as crew:
+            yield lambda work, *columns: crew.map(work, *columns, told=told)
         return
-    builder.pin_threads()
-    pool = ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), start_quietly)
+    before, _tell = _tell, lambda value: told(0, value)
     try:
-        yield pool.map
-    except BrokenProcessPool as error:
-        raise WorkerDied("a worker process ended without an answer (killed, or out of memory): run the same command again") from error
+        yield map
     finally:
-        stop(pool)
-
-
-def stop(pool: ProcessPoolExecutor) -> None:
-    """End the workers now: what they haven't finished is made again at the next run."""
-    running = list((pool._processes or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for process in running:
-        process.terminate()
+        _tell = before

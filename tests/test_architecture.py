@@ -25,6 +25,7 @@ FOUNDATIONS = {
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "report",
+    "resume",
     "rows", "show", "__main__", "__init__",
 }  # fmt: skip
 

@@ -589,8 +589,8 @@ def is_worker(pid: str) -> bool:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: Path) -> None:
-    """One worker killed with signal 9: exit 1 with what to do; the same command again ends whole, with the same bytes."""
+def test_a_killed_worker_costs_its_shard_only(smoke: Built, tmp_path: Path) -> None:
+    """One worker killed with signal 9: its shard is named and made again, and the build ends whole, with the same bytes."""
     out = tmp_path / "vocalgrad"
     command = [sys.executable, "-m", "builder", "build", "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "2"]
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -601,13 +601,10 @@ def test_a_killed_worker_is_reported_and_the_build_goes_on_from_there(tmp_path: 
     workers = [pid for pid in children if is_worker(pid)]
     os.kill(int(workers[0]), signal.SIGKILL)
     _, errors = running.communicate()
-    assert running.returncode == 1
-    assert "a worker process ended without an answer" in errors
+    assert running.returncode == 0, errors
+    assert "its worker process ended, killed, most often for want of memory" in errors
     assert "Traceback" not in errors
-    again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "1")
-    assert again.returncode == 0, again.stderr
-    assert "shards are already there and whole" in again.stdout
-    assert validate.check(out, pitch_again) == []
+    assert digests(out) == digests(smoke.out)
 
 
 @pytest.mark.slow

@@ -222,7 +222,8 @@ def test_a_large_shard_goes_in_parts_and_streams(hub: Server, tmp_path: Path) ->
     said = hub.python(
         WITHOUT_TORCH + "rows = datasets.load_dataset('acme/long', 'loudness', split='test', revision=sys.argv[1], streaming=True)\n"
         "rows = rows.decode(False).take(1)\n"
-        "print(json.dumps([[row['id'], len(row['audio']['bytes'])] for row in rows]))",
+        "print(json.dumps([[row['id'], len(row['audio']['bytes'])] for row in rows]), flush=True)\n"
+        "import os; os._exit(0)  # a process that stopped a stream early may abort at its end: apache/arrow issue 45214",
         TAG,
     )
     assert said.status == 0, said.err
