@@ -31,8 +31,9 @@ OF_THE_HUB = (".gitattributes",)
 """Files that the Hub keeps in a repository itself."""
 MAX_FOLDER_FILES = 10_000
 """The Hub takes no more in one folder."""
-RELEASE = re.compile(r"(\d+\.\d+\.\d+)\+seed\.(\d+)")
-TAG = re.compile(r"v\d+\.\d+\.\d+-seed\.\d+")
+SEED = r"(\d+|secret-[0-9a-f]{16})"
+RELEASE = re.compile(r"(\d+\.\d+\.\d+)\+seed\." + SEED)
+TAG = re.compile(r"v\d+\.\d+\.\d+-seed\." + SEED)
 CHUNK_BYTES = 1 << 20
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from builder import layout, shard
 from builder.acoustics import audio, meters, voice
 from builder.dimensions import MEASURES
-from builder.errors import Refused
+from builder.errors import DiskFull, Refused
 from builder.records import FloatArray, Sound
 from builder.sources import Gathered, realise
 
@@ -484,7 +484,7 @@ def test_a_shard_is_whole_or_not_there(rows: list[dict[str, Any]], tmp_path: Pat
 
 def test_a_write_that_is_cut_off_leaves_no_trace(rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that fills up while groups are written, or an interrupt: nothing under the final name, no temporary."""
-    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+    for error, told in ((OSError(28, "No space left on device"), DiskFull), (KeyboardInterrupt(), KeyboardInterrupt)):
         calls = []
 
         def fail_late(self: Any, table: Any, *args: Any, error: BaseException = error, calls: list[int] = calls, **more: Any) -> None:
@@ -494,7 +494,7 @@ def test_a_write_that_is_cut_off_leaves_no_trace(rows: list[dict[str, Any]], tmp
 
         with monkeypatch.context() as patched:
             patched.setattr(pq.ParquetWriter, "write_table", fail_late)
-            with pytest.raises(type(error)):
+            with pytest.raises(told):
                 shard.write(rows, tmp_path / "x.parquet", RATE_HZ)
         assert len(calls) == 2
         assert list(tmp_path.iterdir()) == []

@@ -208,7 +208,16 @@ def test_gates_are_listed_with_every_failure(small: Path, found: dict[str, Any],
 
 def test_cells_of_the_matrix_say_their_state() -> None:
     """The swept one, held, beyond the limit, linked, not measurable; shades change at their limits."""
-    leak = {"swept": "pitch", "linked": False, "median_jnd": 0.1, "mean_jnd": 0.0, "n_measured": 30, "n_beyond": 9}
+    leak = {
+        "swept": "pitch",
+        "linked": False,
+        "median_jnd": 0.1,
+        "mean_jnd": 0.0,
+        "ci90_low_jnd": -0.1,
+        "ci90_high_jnd": 0.1,
+        "n_measured": 30,
+        "n_beyond": 9,
+    }
     cells = [
         {**leak, "measured": "pitch", "p95_jnd": 4.0},
         {**leak, "measured": "loudness", "p95_jnd": 0.99},

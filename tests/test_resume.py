@@ -29,11 +29,11 @@ ROOT = Path(__file__).parent.parent
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Every file of a dataset but its audit."""
+    """Every file of a dataset but its audit, and its card, which says what the audit found."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and path.relative_to(root).parts[0] != "audit"
+        if path.is_file() and path.relative_to(root).parts[0] not in ("audit", "README.md")
     }
 
 
