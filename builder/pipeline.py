@@ -242,10 +242,10 @@ def table(reports: tuple[Mapping[str, Any], ...]) -> str:
             row = rows.setdefault((name, cell["split"]), Counter())
             row.update({"wanted": cell["wanted"], "tried": cell["tried"], "published": cell["published"]})
             row.update({f"- {reason}": count for reason, count in cell["rejected"].items()})
-    lines = [f"{'pairs of':<22}{'split':<12}{'planned':>8}{'tried':>7}{'published':>11}  rejected by reason"]
+    lines = [f"{'pairs of':<24}{'split':<12}{'planned':>8}{'tried':>7}{'published':>11}  rejected by reason"]
     for (dimension, split), row in sorted(rows.items(), key=lambda item: item[0][0].endswith(CONTROLS)):
         rejected = {key[2:]: count for key, count in row.items() if key.startswith("- ")}
-        lines.append(f"{dimension:<22}{split:<12}{row['wanted']:>8}{row['tried']:>7}{row['published']:>11}  {_counts(rejected) or 'none'}")
+        lines.append(f"{dimension:<24}{split:<12}{row['wanted']:>8}{row['tried']:>7}{row['published']:>11}  {_counts(rejected) or 'none'}")
     return "\n".join(lines)
 
 
