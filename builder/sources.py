@@ -78,14 +78,18 @@ def _roved(sound: Sound, spec: SourceSpec) -> Sound:
 def _synthesised(spec: SourceSpec, make: Callable[[voice.Controls], Sound], controls: frozenset[str], seed: int) -> Source:
     """A source that can be made again under controls, with one gain under all: a sweep's own effect on level isn't hidden."""
     fade_s = ROW_FADE_S if spec.kind in ("pulses", "voice_syllables") else STEADY_FADE_S
-    raw = audio.faded(make({}), fade_s)
+    made = make({})
+    raw = audio.faded(made, fade_s)
     level = _roved(audio.at_reference_level(raw), spec)
     gain = float(np.max(np.abs(level.samples)) / np.max(np.abs(raw.samples)))
 
-    def synthesise(asked: voice.Controls) -> Sound:
-        return audio.faded(make(asked).each(lambda samples: samples * gain), fade_s)
+    def finished(plain: Sound) -> Sound:
+        return audio.faded(plain.each(lambda samples: samples * gain), fade_s)
 
-    sound = synthesise({})
+    def synthesise(asked: voice.Controls) -> Sound:
+        return finished(make(asked))
+
+    sound = finished(made)
     return Source(spec, sound, *audio.active_region_s(sound), seed, controls, synthesise)
 
 
