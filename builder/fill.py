@@ -45,10 +45,17 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Context:
-    """What a worker needs beside a shard's plan: where the corpora lie and how they're read."""
+    """What a worker needs beside a shard's plan: where the corpora lie, how they're read, and what the survey found in them.
+
+    Parameters
+    ----------
+    bandwidth_hz
+        "<corpus>/<member>" -> how far up a recording reaches.
+    """
 
     corpora: Mapping[str, Corpus]
     speech: SpeechRule
+    bandwidth_hz: Mapping[str, float] = field(default_factory=dict)
 
 
 class _Rejected(Exception):
@@ -182,12 +189,14 @@ def judge_control(pair: PairPlan, source: Source, margins: Margins) -> Clip:
     return Clip(sound, 0, heard, contour, contour.value, None, None, None, seen, {}, dimension.basis, source.start_s, source.end_s)
 
 
-def _check_band(dimension: Dimension, source: Source) -> None:
-    """Refuse a recording that doesn't reach up to what the dimension acts on, whatever the sweep's size."""
-    if source.bandwidth_hz < dimension.band.needs_hz:
+def _check_band(pair: PairPlan, context: Context) -> None:
+    """Refuse a recording that doesn't reach up to what the dimension acts on, whatever the sweep's size; before it's read."""
+    dimension, where = BY_NAME[pair.dimension], pair.source.parameters
+    reaches_hz = context.bandwidth_hz.get(f"{where.get('corpus')}/{where.get('member')}", float("inf"))
+    if reaches_hz < dimension.band.needs_hz:
         raise Refused(
             Reason.NARROW_BAND,
-            f"the recording reaches up to {source.bandwidth_hz:.0f} Hz, {dimension.name} needs {dimension.band.needs_hz:.0f} Hz: "
+            f"the recording reaches up to {reaches_hz:.0f} Hz, {dimension.name} needs {dimension.band.needs_hz:.0f} Hz: "
             f"{dimension.band.reason}",
         )
 
@@ -270,8 +279,8 @@ class Filler:
         return (kinds.index(cell.kind) + curves.index(cell.curve) + before) % 2 == 0
 
     def _judged(self, pair: PairPlan) -> tuple[Clip, ...]:
+        _check_band(pair, self.context)
         source = self._source(pair)
-        _check_band(BY_NAME[pair.dimension], source)
         if pair.cell.is_control:
             return (judge_control(pair, source, self.shard.margins),)
         return judge(pair, source, self.shard.margins)
