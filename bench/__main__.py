@@ -1,7 +1,7 @@
 """Times the whole path and prints what it takes, clip by clip, beside the least that it could take.
 
 make bench                        # some minutes
-make bench BENCH=--quick          # under a minute: a twelfth of the clips
+make bench BENCH=--quick          # under a minute: an eighth of the clips
 make bench BENCH="--json FILE"    # the figures, for machines too
 """
 
@@ -15,14 +15,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench import floor, stages, tables, work
+from bench import floor, scaling, stages, tables, versus, work
 from bench.floor import Floor
 from bench.stages import Spent
 from builder.fill import Context
-from builder.records import ShardPlan
+from builder.records import FloatArray, ShardPlan
 
-QUICK = 6
+QUICK = 8
 """Of so many cells one is timed in a quick run."""
+THINNER = 6
+"""Of so many of those one is a task for one and for all cores."""
+N_REPEATS = 3
+N_CLIPS = 6
+"""Stretches of speech that both ways of rendering are timed on."""
 
 
 def say(lines: Iterable[str]) -> None:
@@ -30,16 +35,18 @@ def say(lines: Iterable[str]) -> None:
     print("\n".join(lines), end="\n\n", flush=True)
 
 
-def one_process(shards: Sequence[ShardPlan], context: Context) -> tuple[list[Spent], list[Floor]]:
-    """Every shard in this process, and right behind it the floor of its clips."""
-    spent, found = [], []
+def one_process(shards: Sequence[ShardPlan], context: Context) -> tuple[list[Spent], list[Floor], dict[str, list[FloatArray]]]:
+    """Every shard in this process, right behind it the floor of its clips; and some sources of those that the original study has too."""
+    spent, found, some = [], [], {}
     with tempfile.TemporaryDirectory() as folder:
         for shard in shards:
             stages.run(replace(shard, wanted=shard.wanted[:1]), context, Path(folder))  # what is loaded at first use
             took, published, rows = stages.run(shard, context, Path(folder))
             spent.append(took)
             found.append(floor.of(published, rows, Path(folder) / "floor.parquet"))
-    return spent, found
+            if shard.dimension in versus.CATEGORY:
+                some[shard.dimension] = versus.some_sources(published)
+    return spent, found, some
 
 
 def _figures(took: Spent, least: Floor) -> dict[str, Any]:
@@ -55,12 +62,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(argv)
 
     shards, context = work.load(every=QUICK if asked.quick else 1)
-    spent, found = one_process(shards, context)
+    spent, found, some = one_process(shards, context)
     say(tables.stages(spent))
     say(tables.analyses(spent, found))
     say(tables.floors(spent, found))
     say(tables.summary(spent, found))
-    figures = {"dimensions": [_figures(took, least) for took, least in zip(spent, found, strict=True)]}
+    few = [work.thinned(shard, THINNER) for shard in shards]
+    one, every = scaling.compared(scaling.cells(few), context, 1 if asked.quick else N_REPEATS)
+    say(tables.scaling(one, every))
+    rendered = versus.rendering(shards, context, 1 if asked.quick else N_CLIPS)
+    say(versus.table(rendered))
+    all_in_s = {took.dimension: took.cpu_s / took.n_published for took in spent}
+    theirs_s = versus.originals_s(some, shards[0].sample_rate_hz)
+    say(versus.whole_path(all_in_s, theirs_s))
+    figures = {
+        "dimensions": [_figures(took, least) for took, least in zip(spent, found, strict=True)],
+        "workers": [vars(one), vars(every)],
+        "originals_s": {f"{name} {rate_hz}": seconds for (name, rate_hz), seconds in theirs_s.items()},
+        "rendering": {f"{name} {rate_hz}": vars(took) for (name, rate_hz), took in rendered.by.items()},
+    }
     if asked.json:
         asked.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.clock import Seconds, add
 from bench.floor import Floor
+from bench.scaling import Runs
 from bench.stages import OVERHEAD, STAGES, Spent
 
 N_ANALYSES = 12
@@ -116,3 +117,19 @@ def summary(spent: Sequence[Spent], found: Sequence[Floor]) -> Iterator[str]:
         f"all-in / floor {whole.cpu_s / least.clip_s:.2f}; / floor with the shams' {whole.cpu_s / (least.clip_s + least.sham_s):.2f}; "
         f"overhead outside render, measure and encode {100.0 * overhead(whole):.1f} %"
     )
+
+
+def scaling(one: Runs, every: Runs) -> Iterator[str]:
+    """All cores against one, and the workers' memory."""
+    times = f"{len(one.wall_s)} run{'s' * (len(one.wall_s) > 1)} of each"
+    yield f"workers on their own cores, {times} in turns, over the same {one.n_tried} clips ({one.n_published} published)"
+    for runs in (one, every):
+        seconds = ", ".join(f"{wall_s:.1f}" for wall_s in runs.wall_s)
+        yield (
+            f"{runs.n_workers} worker{'s' * (runs.n_workers > 1)}: {seconds} s; {runs.n_published / runs.median_s:.1f} published and "
+            f"{runs.n_tried / runs.median_s:.1f} tried clips per second (median); the busiest had its core {runs.cpu_share:.0%} of the time"
+        )
+    by_clock, by_cpu = one.median_s / every.median_s, one.busiest_s / every.busiest_s
+    yield f"{every.n_workers} workers against 1: {by_clock:.2f} times as fast by the clock; by CPU time of the busiest {by_cpu:.2f}"
+    peaks = ", ".join(f"{peak_mb:.0f}" for runs in (one, every) for peak_mb in runs.peak_mb.values())
+    yield f"most memory of a worker: {peaks} MB"
