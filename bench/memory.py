@@ -74,12 +74,12 @@ def growth_mb(held: Sequence[Held]) -> float:
     return 1000.0 * float(np.polyfit([item.n_clips for item in rest], [item.now_mb for item in rest], 1)[0])
 
 
-def through_one_worker(n_clips: int) -> Iterator[Held]:
-    """What one worker holds after each shard, until it has tried so many clips."""
+def through_one_worker(n_clips: int, recipe: Path = work.RECIPE, every: int = 3) -> Iterator[Held]:
+    """What one worker holds after each shard of a recipe (with one cell of `every`), until it has tried so many clips."""
     done = 0
     with closing(Crew(1)) as crew:
         for seed in itertools.count(1):
-            shards, context = work.load(seed=seed, every=3)
+            shards, context = work.load(recipe, seed, every)
             for _, (tried, now_mb, peak_mb) in crew.run(held_after, [(shard, context) for shard in shards]):
                 done += tried
                 yield Held(done, now_mb, peak_mb)
