@@ -55,33 +55,17 @@ def stages(spent: Sequence[Spent]) -> Iterator[str]:
 def floors(spent: Sequence[Spent], found: Sequence[Floor]) -> Iterator[str]:
     """The floor beside what clips cost, by dimension."""
     yield "the floor: ms of CPU per published clip, timed alone on the same clips"
-    heads = (
-        "clip s",
-        "resynth",
-        "analyses",
-        "FLAC",
-        "Parquet",
-        "floor",
-        "sham's",
-        "all-in",
-        "/ floor",
-        "/ with sham",
-        "ms/s audio",
-        "tried/pub",
-    )
+    heads = (*"clip s,resynth,analyses,FLAC,Parquet,floor,sham's,all-in,/ floor,/ with sham".split(","), "ms/s", "tried/pub", "clips/sham")
     yield f"{'dimension':<14}" + "".join(f"{head:>{max(len(head) + 2, 9)}}" for head in heads)
     for item, least in [*zip(spent, found, strict=True), (total(spent), summed(found))]:
         n = item.n_published
         parts = (least.resynthesis_s, least.analyses_s, least.flac_s, least.parquet_s, least.clip_s, least.sham_s, item.cpu_s)
         ms = [1000.0 * seconds / n for seconds in parts]
-        ratios = (
-            item.cpu_s / least.clip_s,
-            item.cpu_s / (least.clip_s + least.sham_s),
-            1000.0 * item.cpu_s / item.audio_s,
-            item.n_tried / n,
-        )
-        cells = [item.audio_s / n, *ms, *ratios]
+        ratios = item.cpu_s / least.clip_s, item.cpu_s / (least.clip_s + least.sham_s)
+        rates = 1000.0 * item.cpu_s / item.audio_s, item.n_tried / n, least.n_clips / least.n_shams
+        cells = [item.audio_s / n, *ms, *ratios, *rates]
         yield f"{item.dimension:<14}" + "".join(f"{cell:>{max(len(head) + 2, 9)}.2f}" for head, cell in zip(heads, cells, strict=True))
+    yield "ms/s: all-in per second of audio; tried/pub: clips tried per published one; clips/sham: published clips that share a sham"
 
 
 def analyses(spent: Sequence[Spent], found: Sequence[Floor]) -> Iterator[str]:
