@@ -226,8 +226,6 @@ class Source:
         Dimensions that `synthesise` can move directly.
     synthesise
         Makes the sound again under controls (dimension -> change at each time); None for recordings.
-    bandwidth_hz
-        How far up the recording reaches that it comes from; infinite for synthesis.
     """
 
     spec: SourceSpec
@@ -237,7 +235,6 @@ class Source:
     seed: int
     controls: frozenset[str] = frozenset()
     synthesise: Callable[[Mapping[str, Callable[[FloatArray], FloatArray]]], Sound] | None = None
-    bandwidth_hz: float = float("inf")
 
 
 @dataclass(frozen=True)
