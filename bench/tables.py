@@ -12,6 +12,7 @@ from bench.stages import OVERHEAD, STAGES, Spent
 N_ANALYSES = 12
 """Analyses that are listed, the costliest ones."""
 SHOWN_MS = 0.05
+COSTS = ("resynth", "analyses", "FLAC", "Parquet", "floor", "sham's", "all-in")
 
 
 def total(spent: Sequence[Spent]) -> Spent:
@@ -55,7 +56,7 @@ def stages(spent: Sequence[Spent]) -> Iterator[str]:
 def floors(spent: Sequence[Spent], found: Sequence[Floor]) -> Iterator[str]:
     """The floor beside what clips cost, by dimension."""
     yield "the floor: ms of CPU per published clip, timed alone on the same clips"
-    heads = (*"clip s,resynth,analyses,FLAC,Parquet,floor,sham's,all-in,/ floor,/ with sham".split(","), "ms/s", "tried/pub", "clips/sham")
+    heads = ("clip s", *COSTS, "/ floor", "/ with sham", "ms/s", "tried/pub", "clips/sham")
     yield f"{'dimension':<14}" + "".join(f"{head:>{max(len(head) + 2, 9)}}" for head in heads)
     for item, least in [*zip(spent, found, strict=True), (total(spent), summed(found))]:
         n = item.n_published

@@ -111,7 +111,7 @@ def five_seconds(source: Source, rate_hz: int) -> Source:
     """A source cut or looped to 5 s, at another rate, with nothing known about it."""
     samples = np.resize(audio.resampled(source.sound.samples, source.sound.sample_rate_hz, rate_hz), round(CLIP_S * rate_hz))
     sound = audio.faded(Sound(samples, rate_hz))
-    return Source(source.spec, sound, 0.0, CLIP_S, source.seed, bandwidth_hz=source.bandwidth_hz)
+    return Source(source.spec, sound, 0.0, CLIP_S, source.seed)
 
 
 def originals_s(published: Mapping[str, Sequence[FloatArray]], from_hz: int) -> dict[tuple[str, int], float]:

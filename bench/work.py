@@ -28,7 +28,7 @@ def load(recipe: Path = RECIPE, seed: int | None = None, every: int = 1) -> tupl
     """
     planned, gathered = pipeline.load_plan(recipe, seed)
     shards = [replace(thinned(shard, every), index=1, count=2) for shard in planned.shards]
-    return shards, Context(gathered.corpora, planned.recipe.speech)
+    return shards, Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz)
 
 
 def thinned(shard: ShardPlan, every: int, start: int = 0) -> ShardPlan:
