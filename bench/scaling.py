@@ -11,7 +11,6 @@ import os
 import statistics
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -32,8 +31,8 @@ class Runs:
     ----------
     wall_s
         Of each run.
-    busy_s
-        CPU seconds of the busiest worker in each run: what it would have taken on a machine with nothing else to do.
+    cpu_s
+        CPU seconds of all workers together in each run: more than one worker's where they're in each other's way.
     peak_mb
         Most memory that each worker held, by process.
     """
@@ -42,7 +41,7 @@ class Runs:
     n_tried: int = 0
     n_published: int = 0
     wall_s: list[float] = field(default_factory=list)
-    busy_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
     peak_mb: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -51,14 +50,14 @@ class Runs:
         return statistics.median(self.wall_s)
 
     @property
-    def busiest_s(self) -> float:
-        """Median of the runs' busiest workers."""
-        return statistics.median(self.busy_s)
+    def median_cpu_s(self) -> float:
+        """Of the runs."""
+        return statistics.median(self.cpu_s)
 
     @property
-    def cpu_share(self) -> float:
-        """Share of the clock's time that the busiest worker had its core; the rest went to other programs, or to waiting."""
-        return statistics.median(busy_s / wall_s for busy_s, wall_s in zip(self.busy_s, self.wall_s, strict=True))
+    def core_share(self) -> float:
+        """Share of the workers' cores that they had; the rest went to other programs, or to waiting for the last task."""
+        return statistics.median(cpu_s / wall_s for cpu_s, wall_s in zip(self.cpu_s, self.wall_s, strict=True)) / self.n_workers
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,6 @@ def _run(crew: Crew, runs: Runs, listed: list[tuple[ShardPlan, Context]]) -> Non
     runs.wall_s.append(time.perf_counter() - start)
     runs.n_tried = sum(item.n_tried for item in done)
     runs.n_published = sum(item.n_published for item in done)
-    busy: Counter[int] = Counter()
-    for item in done:
-        busy[item.process] += round(1e6 * item.cpu_s)
-    runs.busy_s.append(max(busy.values()) / 1e6)
+    runs.cpu_s.append(sum(item.cpu_s for item in done))
     for item in done:
         runs.peak_mb[item.process] = max(runs.peak_mb.get(item.process, 0.0), item.peak_mb)

@@ -12,6 +12,8 @@ from bench.stages import OVERHEAD, STAGES, Spent
 N_ANALYSES = 12
 """Analyses that are listed, the costliest ones."""
 SHOWN_MS = 0.05
+QUIET = 0.85
+"""Share of their cores that workers have on a machine with nothing else to do, at least."""
 COSTS = ("resynth", "analyses", "FLAC", "Parquet", "floor", "sham's", "all-in")
 
 
@@ -112,9 +114,10 @@ def scaling(one: Runs, every: Runs) -> Iterator[str]:
         seconds = ", ".join(f"{wall_s:.1f}" for wall_s in runs.wall_s)
         yield (
             f"{runs.n_workers} worker{'s' * (runs.n_workers > 1)}: {seconds} s; {runs.n_published / runs.median_s:.1f} published and "
-            f"{runs.n_tried / runs.median_s:.1f} tried clips per second (median); the busiest had its core {runs.cpu_share:.0%} of the time"
+            f"{runs.n_tried / runs.median_s:.1f} tried clips per second (median); they had their cores {runs.core_share:.0%} of the time"
         )
-    by_clock, by_cpu = one.median_s / every.median_s, one.busiest_s / every.busiest_s
-    yield f"{every.n_workers} workers against 1: {by_clock:.2f} times as fast by the clock; by CPU time of the busiest {by_cpu:.2f}"
+    ratio, grown = one.median_s / every.median_s, every.median_cpu_s / one.median_cpu_s - 1.0
+    taken = "" if min(one.core_share, every.core_share) > QUIET else " (other programs had much of the cores: this says little)"
+    yield f"{every.n_workers} workers against 1: {ratio:.2f} times as fast by the clock{taken}; CPU time of the same work {100.0 * grown:+.0f} %"
     peaks = ", ".join(f"{peak_mb:.0f}" for runs in (one, every) for peak_mb in runs.peak_mb.values())
     yield f"most memory of a worker: {peaks} MB"
