@@ -2,6 +2,7 @@
 # make release   whether this version may be published, and what to run   RECIPE=recipes/default.yaml OUT=vocalgrad
 # make publish REPO=org/name   it, to the Hugging Face Hub   OUT=vocalgrad PRIVATE=1 PR=1 DRY=1
 # make test    the tests                           TESTS="-m slow" for the slow ones
+# make bench   what a clip costs beside the least it could   BENCH="--quick --json FILE"
 # make lint    style and types
 PYTHON ?= python3
 RECIPE ?= recipes/default.yaml
@@ -10,8 +11,9 @@ TESTS ?= -m "not slow"
 
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH_READY := .venv/.ready-bench
 
-.PHONY: build release publish test lint clean
+.PHONY: build release publish test bench bench-ready lint clean
 
 build: $(READY)
 	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
@@ -26,6 +28,11 @@ publish: $(READY)
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
 
+bench: $(BENCH_READY)
+	@$(BIN)/python -m bench $(BENCH)
+
+bench-ready: $(BENCH_READY)
+
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
@@ -35,6 +42,11 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
+
+$(BENCH_READY): $(READY)
+	@echo "adding what the bench compares with (once)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench]'
+	@touch $(BENCH_READY)
 
 clean:
 	rm -rf .venv vocalgrad.partial vocalgrad.partial.old vocalgrad.partial.lock
