@@ -13,6 +13,7 @@ enough (`min_level_dbfs`, its loud frames: too_quiet), unclipped (`max_clipped` 
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ import numpy as np
 from builder import fetch
 from builder.acoustics import audio, bandwidth, meters, praat
 from builder.corpora import Corpus, Recording
-from builder.errors import Refused
+from builder.errors import NotFound, Refused
 from builder.recipe import SpeechRule
 from builder.records import BoolArray, FloatArray, Reason, Sound
 
@@ -74,6 +75,16 @@ class Survey:
         """Count a refusal and keep its detail."""
         self.refused[refusal.reason.value] += count
         self.details.append(f"{what}: {refusal}")
+
+
+def check_there(corpus: Corpus, recording: Recording) -> None:
+    """Raise `NotFound` if a file isn't there that was when the build was planned: to go on without it would make other bytes."""
+    path = corpus.location[recording.member]
+    if not path.is_file():
+        raise NotFound(
+            f"{socket.gethostname()}: {path} isn't there, and it was when this build looked at the corpus {corpus.name!r}: leave corpora "
+            "where they are while a build runs, and have them under the same path on every worker"
+        )
 
 
 def file_digest(corpus: Corpus, recording: Recording) -> str:

@@ -19,9 +19,10 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
-    "columns", "croissant", "croissant_faults", "responsible", "debian", "evidence", "factory", "fetch", "folder", "layouts", "licences",
+    "columns", "croissant", "croissant_faults", "dask_engine",
+    "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
     "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "printout", "readiness",
-    "release", "shortcuts", "truth", "workers",
+    "release", "shortcuts", "sight", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "report",

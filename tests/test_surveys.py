@@ -18,6 +18,7 @@ from builder.corpora import Corpus, Recording
 from builder.cuts import Survey, survey
 from builder.recipe import SpeechRule
 from builder.surveys import surveyed
+from builder.workers import Local
 
 RATE_HZ = 16_000
 RULE = SpeechRule(corpus=None, min_snr_db=5.0)
@@ -86,7 +87,7 @@ def test_a_survey_is_the_same_with_and_without_a_cache(corpus: Corpus, plain: Su
 
 def test_a_survey_is_the_same_from_any_number_of_workers(corpus: Corpus, plain: Survey) -> None:
     """Two processes find what one finds, in the same order."""
-    with pipeline.processes(2) as each:
+    with Local(2).each() as each:
         assert surveyed(corpus, RULE, RATE_HZ, each) == plain
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from builder import progress
+from builder.engines import tell
 from builder.errors import WorkerDied
 from builder.progress import Progress
-from builder.workers import Crew, processes, tell
+from builder.workers import Crew, Local
 
 
 class Awkward(Exception):
@@ -93,7 +94,7 @@ def test_workers_that_cannot_start_end_the_run() -> None:
 def test_a_map_over_workers_is_in_order_and_heard(tmp_path: Path, n_workers: int) -> None:
     """As the builtin, twice on the same workers, with everything told; outside, nobody listens."""
     told: list[Any] = []
-    with processes(n_workers, lambda task, value: told.append(value)) as each:
+    with Local(n_workers).each(lambda task, value: told.append(value)) as each:
         for _ in range(2):
             assert list(each(work, range(5), [str(tmp_path)] * 5, ["" for _ in range(5)])) == [0, 2, 4, 6, 8]
     assert told == [(1, 0)] * 10
