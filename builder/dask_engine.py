@@ -11,16 +11,18 @@ import json
 import logging
 import pickle
 import queue
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from builder.dask_worker import asker, beginning, credentials, do
+from builder.dask_worker import asker, credentials, do, packed
 from builder.engines import MAX_TRIES, Map, Told, given_up, map_of, names_of, untold
 from builder.errors import ClusterUnusable
 
@@ -69,15 +71,20 @@ def _own_cluster(n_workers: int) -> AbstractContextManager[Any]:
     """
     import distributed
 
-    cluster: AbstractContextManager[Any] = distributed.LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=None,
-        memory_limit=0,
-        silence_logs=logging.CRITICAL,
-    )
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C goes to the whole group; this process ends the workers
+    try:
+        cluster: AbstractContextManager[Any] = distributed.LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return cluster
 
 
@@ -203,38 +210,41 @@ class DaskTeam:
     def __init__(self, engine: Dask, start: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         self.engine = engine
         self._name = f"vocalgrad-{uuid4().hex}"
-        self._start = pickle.dumps((start, arguments))
+        self._start = start
+        self._arguments = arguments
         self._n_runs = 0
-        self._begin: Any = None
+        self._beginning: Any = None
 
     def run(
         self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], told: Told = untold, names: Sequence[str] = ()
     ) -> Iterator[tuple[int, Any]]:
         """Results as they come; see `engines.Team`."""
-        if self._begin is None:
-            key = f"{self._name}-begin"
-            self._begin = self.engine.client.submit(beginning, self._name, credentials(), self._start, key=key, pure=False)
+        from distributed import Variable
+
+        if self._beginning is None:
+            self._beginning = Variable(self._name, client=self.engine.client)
+            self._beginning.set(packed(self._start, self._arguments))
         self._n_runs += 1
-        round_ = _Round(self.engine, f"{self._name}-{self._n_runs}", self._begin, told, names_of(tasks, names))
+        round_ = _Round(self.engine, self._name, self._n_runs, told, names_of(tasks, names))
         try:
             yield from round_.results([pickle.dumps((work, task)) for task in tasks])
         finally:
             round_.end()
 
     def close(self) -> None:
-        """Let go of what workers begin with."""
-        if self._begin is not None:
-            self._begin.release()
-            self._begin = None
+        """Have the scheduler forget what workers begin with."""
+        if self._beginning is not None:
+            self._beginning.delete()
+            self._beginning = None
 
 
 class _Round:
     """One run of a team over some tasks."""
 
-    def __init__(self, engine: Dask, name: str, begin: Any, told: Told, names: Sequence[str]) -> None:
+    def __init__(self, engine: Dask, team: str, number: int, told: Told, names: Sequence[str]) -> None:
         self._engine = engine
-        self._name = name
-        self._begin = begin
+        self._team = team
+        self._name = f"{team}-{number}"
         self._told = told
         self._names = names
         self._jobs: list[bytes] = []
@@ -276,7 +286,7 @@ class _Round:
         self._n_given[number] += 1
         key = f"{self._name}-{number}-{self._n_given[number]}"
         job = self._jobs[number]
-        future = self._engine.client.submit(do, self._begin, self._name, number, job, key=key, pure=False, priority=-number)
+        future = self._engine.client.submit(do, self._team, self._name, number, job, key=key, pure=False, priority=-number)
         self._number[future] = number
         future.add_done_callback(lambda done: self._heard.put(("over", done)))
 

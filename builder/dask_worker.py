@@ -11,8 +11,8 @@ import pickle
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import builder
@@ -23,8 +23,9 @@ from builder.factory import factory_digest, versions
 TELL_EVERY_S = 0.5
 """How often a worker sends what it was told: a message for every clip, from hundreds of workers, would keep the scheduler busy."""
 
+FETCH_S = 60.0
 _begun = threading.local()
-"""The token of the beginning that this thread has made: dask may do tasks in a new thread, whose pools of threads are its own."""
+"""The team that this thread has begun for: dask may do tasks in a new thread, whose pools of threads are its own."""
 
 
 class _Unwanted(BaseException):
@@ -78,48 +79,37 @@ def place_of(worker: Any) -> str:
 # -- a task -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """What a worker does before its first task of a team; sent to each worker once.
+def packed(start: Callable[..., object], arguments: tuple[Any, ...]) -> bytes:
+    """What workers do before their first task of a team, and what they must be, as text for `_begin`."""
+    return zlib.compress(pickle.dumps((credentials(), pickle.dumps((start, arguments)))), 1)
 
-    Parameters
-    ----------
-    token
-        Of the team.
-    expected
-        The parent's `credentials`.
-    start
-        (function, its arguments), pickled: it's read only by a worker that passed the check.
+
+def _begin(team: str, worker: Any) -> None:
+    """Check this worker and begin, once per thread: what to begin with is fetched once, not sent with every task.
+
+    Raises
+    ------
+    ClusterUnusable
+        The worker can't make its parent's bytes.
     """
+    from distributed import Variable, get_client
 
-    token: str
-    expected: Mapping[str, str]
-    start: bytes
-
-    def make(self, worker: Any) -> None:
-        """Check this worker and begin, once per thread.
-
-        Raises
-        ------
-        ClusterUnusable
-            It can't make the same bytes.
-        """
-        if getattr(_begun, "token", None) == self.token:
-            return
-        faults = unfit(worker, self.expected)
-        if faults:
-            raise ClusterUnusable(f"{place_of(worker)}: " + "; ".join(faults))
-        start, arguments = pickle.loads(self.start)
-        start(*arguments)
-        _begun.token = self.token
+    if getattr(_begun, "team", None) == team:
+        return
+    try:
+        content = Variable(team, client=get_client()).get(timeout=FETCH_S)
+    except TimeoutError as error:
+        raise _Unwanted from error
+    expected, start = pickle.loads(zlib.decompress(content))
+    faults = unfit(worker, expected)
+    if faults:
+        raise ClusterUnusable(f"{place_of(worker)} " + "; ".join(faults))
+    function, arguments = pickle.loads(start)
+    function(*arguments)
+    _begun.team = team
 
 
-def beginning(token: str, expected: Mapping[str, str], start: bytes) -> Beginning:
-    """The first task of a team: its result is what all others begin with."""
-    return Beginning(token, expected, start)
-
-
-def do(team: Beginning, run: str, number: int, job: bytes) -> tuple[str, Any]:
+def do(team: str, run: str, number: int, job: bytes) -> tuple[str, Any]:
     """One task of a run.
 
     Returns
@@ -133,18 +123,16 @@ def do(team: Beginning, run: str, number: int, job: bytes) -> tuple[str, Any]:
     n_tries = _written_down(run, number)
     if n_tries > MAX_TRIES:
         return "lost", None
-    kind, value = outcome(team.make, (worker,))
-    if kind == "failed":
-        return kind, value
     teller = _Teller(worker, run, number, n_tries)
     try:
-        with heard_by(teller.hear):
-            work, task = pickle.loads(job)
-            found = outcome(work, task)
+        kind, value = outcome(_begin, (team, worker))
+        if kind == "done":
+            with heard_by(teller.hear):
+                kind, value = outcome(*pickle.loads(job))
     except _Unwanted:
         return "unwanted", None
     teller.send()
-    return found
+    return kind, value
 
 
 def _written_down(run: str, number: int) -> int:
