@@ -79,7 +79,8 @@ def _own_cluster(n_workers: int) -> AbstractContextManager[Any]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # the port of its health page; another may have the usual one
+            scheduler_kwargs={"dashboard": False},
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
