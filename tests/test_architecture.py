@@ -85,6 +85,15 @@ def test_one_file_talks_to_the_hub() -> None:
     assert users == [BUILDER / "publish.py"]
 
 
+def test_two_files_know_dask() -> None:
+    """One in the parent, one in a worker; and they import it only when it's asked for."""
+    users = {
+        path.name: re.findall(r"^( *)(?:import|from) (?:dask|distributed)\b", path.read_text(), re.M) for path in BUILDER.rglob("*.py")
+    }
+    assert {name for name, indents in users.items() if indents} == {"dask_engine.py", "dask_worker.py"}
+    assert all(indents for found in users.values() for indents in found)
+
+
 def test_measures_cannot_see_the_plan() -> None:
     """Nothing that measures imports or names a plan, a source or a render."""
     text = (BUILDER / "measure.py").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 from test_resume import KILLED, contents
 
@@ -67,9 +68,20 @@ def scheduler_in(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def worker_of(file: Path, name: str, n_threads: int = 1, **environment: str) -> Iterator[subprocess.Popen[Any]]:
+def worker_of(file: Path, name: str, n_threads: int = 1, *more: str, **environment: str) -> Iterator[subprocess.Popen[Any]]:
     """A worker; dask's nanny starts another process if that of the worker dies."""
-    options = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file), "--name", name, "--nthreads", str(n_threads))
+    options: tuple[str, ...] = (
+        "--host",
+        "127.0.0.1",
+        "--no-dashboard",
+        "--scheduler-file",
+        str(file),
+        "--name",
+        name,
+        "--nthreads",
+        str(n_threads),
+    )
+    options += more
     with dask_process(file.parent / f"{name}.log", "worker", *options, **environment) as started:
         yield started
 
@@ -264,6 +276,27 @@ def test_a_worker_that_joins_later_is_checked(cluster: Path, engine: Engine) -> 
         ):
             pass
     until(lambda: len(engine.workers()) == 2)  # type: ignore[attr-defined]
+
+
+def pools(*_: int) -> set[int]:
+    """Threads of each of this worker's numerical libraries."""
+    from threadpoolctl import threadpool_info
+
+    return {pool["num_threads"] for pool in threadpool_info()}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.cpu_count() == 1, reason="on one core, libraries have one thread anyway")
+def test_libraries_of_a_dask_worker_have_one_thread(tmp_path: Path) -> None:
+    """Whatever its environment said when it loaded them."""
+    wide = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    with scheduler_in(tmp_path) as file, worker_of(file, "wide", 1, "--preload", "numpy", **wide):
+        until(file.exists)
+        with closing(distributed.Client(scheduler_file=str(file), set_as_default=False)) as client:
+            client.wait_for_workers(1)
+            assert set().union(*client.run(pools).values()) == {2}
+        with dask_engine.opened(1, str(file), 60.0) as engine, engine.each() as each:
+            assert list(each(pools, [0])) == [{1}]
 
 
 def test_a_cluster_that_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from builder import progress
+from builder import progress, sight
 from builder.engines import tell
-from builder.errors import WorkerDied
+from builder.errors import NotFound, WorkerDied
 from builder.progress import Progress
 from builder.workers import Crew, Local
 
@@ -88,6 +88,19 @@ def test_workers_that_cannot_start_end_the_run() -> None:
     """Not the tasks' fault, and not tried for ever."""
     with closing(Crew(2, no_start)) as crew, pytest.raises(WorkerDied, match=r"before they take a task: .* with exit status 3"):
         list(crew.run(work, [(1, "", "")]))
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_worker_that_begins_with_an_error_of_ours_says_it(tmp_path: Path, n_workers: int) -> None:
+    """What its beginning raises arrives as it is: here, that it sees another folder than its parent."""
+    with sight.shown(tmp_path) as mark:
+        other = tmp_path / "other"
+        with (
+            pytest.raises(NotFound, match=r"the output folder \S+other isn't there"),
+            Local(n_workers).each(start=sight.check_shown, arguments=(other, mark)) as each,
+        ):
+            list(each(abs, [-1]))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
