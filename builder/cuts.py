@@ -77,14 +77,19 @@ class Survey:
         self.details.append(f"{what}: {refusal}")
 
 
-def check_there(corpus: Corpus, recording: Recording) -> None:
-    """Raise `NotFound` if a file isn't there that was when the build was planned: to go on without it would make other bytes."""
+def check_seen(corpus: Corpus, recording: Recording) -> None:
+    """Raise `NotFound` if a file is gone with all of its folder: then it's this machine that doesn't see it.
+
+    A file that went away alone is refused when it's read. A disk that isn't there would have all of its recordings refused, and others
+    taken in their place, on this worker only.
+    """
     path = corpus.location[recording.member]
-    if not path.is_file():
-        raise NotFound(
-            f"{socket.gethostname()}: {path} isn't there, and it was when this build looked at the corpus {corpus.name!r}: leave corpora "
-            "where they are while a build runs, and have them under the same path on every worker"
-        )
+    if path.is_file() or (path.parent.is_dir() and any(path.parent.iterdir())):
+        return
+    raise NotFound(
+        f"{socket.gethostname()}: {path.parent} isn't there or is empty, and it was when this build looked at the corpus {corpus.name!r}: "
+        "leave corpora where they are while a build runs, and have them under the same path on every worker"
+    )
 
 
 def file_digest(corpus: Corpus, recording: Recording) -> str:

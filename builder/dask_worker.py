@@ -128,7 +128,7 @@ def do(team: str, run: str, number: int, job: bytes) -> tuple[str, Any]:
         kind, value = outcome(_begin, (team, worker))
         if kind == "done":
             with heard_by(teller.hear):
-                kind, value = outcome(*pickle.loads(job))
+                kind, value = outcome(*pickle.loads(zlib.decompress(job)))
     except _Unwanted:
         return "unwanted", None
     teller.send()

@@ -7,6 +7,7 @@ An `Engine` makes teams of workers; a `Team` does tasks and tells of them. `work
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Protocol
@@ -84,6 +85,11 @@ def in_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
         while following in found:
             yield found.pop(following)
             following += 1
+
+
+def warn(line: str) -> None:
+    """Tell people of something that went wrong and was made good."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def names_of(tasks: Sequence[Any], names: Sequence[str]) -> Sequence[str]:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from builder import fetch
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, check_there, file_digest, survey_recording
+from builder.cuts import Cut, Survey, check_seen, file_digest, survey_recording
 from builder.engines import Map
 from builder.factory import factory_digest
 from builder.keys import digest
@@ -84,14 +84,14 @@ def _parts(corpus: Corpus, recordings: Sequence[Recording]) -> Iterator[Corpus]:
 
 def _digest_batch(part: Corpus) -> list[str]:
     for item in part.recordings:
-        check_there(part, item)
+        check_seen(part, item)
     return [file_digest(part, item) for item in part.recordings]
 
 
 def _survey_batch(part: Corpus, rule: SpeechRule, sample_rate_hz: int, gone: Collection[str]) -> list[dict[str, Any]]:
     for item in part.recordings:
         if item.member not in gone:
-            check_there(part, item)
+            check_seen(part, item)
     return [_as_json(survey_recording(part, item, rule, sample_rate_hz)) for item in part.recordings]
 
 

@@ -18,13 +18,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, Self
 
 import builder
-from builder.engines import ADVICE, MAX_TRIES, Map, Told, given_up, heard_by, map_of, names_of, outcome, untold
+from builder.engines import ADVICE, MAX_TRIES, Map, Told, given_up, heard_by, map_of, names_of, outcome, untold, warn
 from builder.errors import WorkerDied
 
 POLL_S = 0.2
@@ -138,6 +139,7 @@ class Crew:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=_serve, args=(theirs, self._start, self._arguments), daemon=True)
+        resource_tracker.ensure_running()  # its start would unblock the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits this until it ignores Ctrl-C
         try:
             process.start()
@@ -226,7 +228,7 @@ class _Round:
         self._told(task, None)
         self._deaths[task] += 1
         if self._deaths[task] < MAX_TRIES:
-            print(f"{self._names[task]}: its worker process ended, {how}; it's done once more by another", file=sys.stderr, flush=True)
+            warn(f"{self._names[task]}: its worker process ended, {how}; it's done once more by another")
             self._waiting.append(task)
         else:
             self._lost[task] = how

@@ -102,30 +102,32 @@ def test_workers_answers_are_taken_in_order(corpus: Corpus, plain: Survey) -> No
 
 
 @pytest.mark.parametrize("stage", ["digest", "survey"])
-def test_a_worker_that_does_not_see_a_file_says_so(tmp_path: Path, stage: str) -> None:
-    """A file that was there when the corpus was listed and isn't where a worker looks: an error with its path, not a refusal."""
+def test_a_worker_that_does_not_see_a_corpus_says_so(tmp_path: Path, stage: str) -> None:
+    """A folder that was there when the corpus was listed and isn't where a worker looks: an error with its path, not a refusal."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
     names = [f"{number:02d}.wav" for number in range(surveys.BATCH + 1)]
     for number, name in enumerate(names):
-        soundfile.write(tmp_path / name, voice(number), RATE_HZ, subtype="PCM_16")
+        soundfile.write(folder / name, voice(number), RATE_HZ, subtype="PCM_16")
     recordings = tuple(Recording(name, "s", "f", "en", None, "CC0-1.0", "nobody") for name in names)
-    corpus = Corpus("made", recordings, {name: tmp_path / name for name in names})
+    corpus = Corpus("made", recordings, {name: folder / name for name in names})
     rounds = []
 
     def elsewhere(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
         rounds.append(stage)
         if len(rounds) == (1 if stage == "digest" else 2):
-            (tmp_path / names[-1]).unlink()
+            folder.rename(tmp_path / "elsewhere")
         return [work(part) for part in parts]
 
-    with pytest.raises(NotFound, match=rf"{names[-1]} isn't there, and it was when .* 'made': .*same path on every worker"):
+    with pytest.raises(NotFound, match=r"mounted isn't there or is empty, and it was when .* 'made': .*same path on every worker"):
         surveyed(corpus, RULE, RATE_HZ, elsewhere)
 
 
-def test_a_source_whose_file_is_gone_ends_the_build(corpus: Corpus, plain: Survey, tmp_path: Path) -> None:
-    """It isn't counted as unreadable: the next candidate in its place would make other bytes."""
+def test_a_source_whose_folder_is_gone_ends_the_build(corpus: Corpus, plain: Survey, tmp_path: Path) -> None:
+    """It isn't counted as unreadable: a worker without the disk would take other candidates, and make other bytes."""
     spec = sources.specs_of("made", plain, RATE_HZ)["speech"][0]
     unseen = Corpus("made", corpus.recordings, {member: tmp_path / member for member in corpus.location})
-    with pytest.raises(NotFound, match=r"isn't there, and it was when this build looked"):
+    with pytest.raises(NotFound, match=r"isn't there or is empty, and it was when this build looked"):
         sources.realise(spec, RATE_HZ, {"made": unseen}, RULE)
 
 
