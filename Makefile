@@ -1,4 +1,5 @@
 # make build   the dataset, in ./vocalgrad/        RECIPE=recipes/default.yaml SEED= OUT=vocalgrad WORKERS=
+#              on a dask cluster                   ENGINE=dask SCHEDULER=tcp://host:8786 (or its file; none: a cluster here)
 # make release   whether this version may be published, and what to run   RECIPE=recipes/default.yaml OUT=vocalgrad
 # make publish REPO=org/name   it, to the Hugging Face Hub   OUT=vocalgrad PRIVATE=1 PR=1 DRY=1
 # make test    the tests                           TESTS="-m slow" for the slow ones
@@ -16,7 +17,8 @@ BENCH_READY := .venv/.ready-bench
 .PHONY: build release publish test bench bench-ready lint clean
 
 build: $(READY)
-	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS))
+	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(ENGINE),--engine $(ENGINE)) $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
 
 release: $(READY)
 	@$(BIN)/vocalgrad release-check --recipe "$(RECIPE)" --dataset "$(OUT)"

@@ -8,20 +8,28 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from builder import __version__, pin_threads
+
+if TYPE_CHECKING:
+    from builder.engines import Engine
 
 DEFAULT_RECIPE = Path("recipes/default.yaml")
 DEFAULT_OUT = Path("vocalgrad")
 MAX_FAULTS = 50
+ENGINES = ("local", "dask")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit status: 0 done, 1 a fault with a message, 2 wrong usage, 130 interrupted."""
     pin_threads()
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if getattr(arguments, "scheduler", None) is not None and arguments.engine != "dask":
+        parser.error(f"--scheduler {arguments.scheduler} is for --engine dask: add that, or leave --scheduler out")
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     from builder.errors import VocalgradError
 
@@ -61,11 +69,24 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
         added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
 
+    def with_workers(added: argparse.ArgumentParser, *, anywhere: bool = True) -> None:
+        said = "processes (default: all cores); a running scheduler has its own"
+        added.add_argument(
+            "--workers", type=_count, default=os.cpu_count() or 1, help=said if anywhere else "processes (default: all cores)"
+        )
+        if anywhere:
+            said = "where the work is done: processes here, or a dask cluster; the bytes are the same (default: %(default)s)"
+            added.add_argument("--engine", choices=ENGINES, default="local", help=said)
+            said = "of a running dask scheduler, tcp://host:8786, or its scheduler file; without it --engine dask starts a cluster here"
+            added.add_argument("--scheduler", metavar="ADDRESS", default=None, help=said)
+            said = "seconds to wait for the scheduler and its first worker (default: %(default)s)"
+            added.add_argument("--wait", type=_count, default=60, metavar="S", help=said)
+
     stage("recipe", _recipe, "check a recipe and print it with every default filled in", planned=True)
     on = stage("sources", _sources, "fetch and check the speech corpus; list speakers and refusals", planned=True)
-    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    with_workers(on)
     on = stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
-    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    with_workers(on)
     on.add_argument("--diff", type=Path, default=None, metavar="DATASET", help="a built dataset, or its manifest: print what would change")
     on = stage("render", _render, "make a published clip again from its row and prove it by checksum")
     on_clip(on)
@@ -85,11 +106,11 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--again", type=_count, default=0, metavar="K", help="also make K clips again from their rows; needs the sources")
     on.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
-    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    with_workers(on)
     on = stage("audit", _audit, "measure what else than the label's property moves; print, and write audit/audit.json and report.html")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
     on.add_argument("--pairs", type=_count, default=48, help="pairs per dimension that are measured in full (default: %(default)s)")
-    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    with_workers(on)
     on = stage(
         "release-check", _release_check, "is the recipe's version ready to be released: changelog, working tree, dataset", planned=True
     )
@@ -101,13 +122,13 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--private", action="store_true", help="make the repository private")
     on.add_argument("--pr", action="store_true", help="propose it in a pull request instead")
     on.add_argument("--dry-run", action="store_true", help="only print what would be sent")
-    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    with_workers(on)
     on = stage("pull-check", _pull_check, "download a published version into a fresh cache and validate it, row by row")
     on.add_argument("version", help="namespace/name@tag on the Hub")
-    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    with_workers(on, anywhere=False)
     on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
     on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-    on.add_argument("--workers", type=_count, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    with_workers(on)
     on = stage("export", _export, "write clips and metadata as files, for harnesses that don't read Parquet")
     on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
     on.add_argument("--as", dest="form", required=True, choices=("audiofolder", "webdataset", "jsonl"), help="how to write them")
@@ -148,6 +169,12 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
+def _engine(arguments: argparse.Namespace) -> AbstractContextManager[Engine]:
+    from builder import engines
+
+    return engines.opened(arguments.engine, arguments.workers, arguments.scheduler, arguments.wait)
+
+
 def _recipe(arguments: argparse.Namespace) -> int:
     from builder import recipe
 
@@ -163,10 +190,9 @@ def _sources(arguments: argparse.Namespace) -> int:
 
     from builder import recipe, sources, splits
     from builder.records import Reason
-    from builder.workers import processes
 
     checked = recipe.load(arguments.recipe, arguments.seed)
-    with processes(arguments.workers) as each:
+    with _engine(arguments) as engine, engine.each() as each:
         gathered = sources.gather(checked, arguments.recipe.parent, each)
     found = splits.assign(chain.from_iterable(gathered.by_kind.values()), checked)
     usable: Counter[tuple[str, str]] = Counter()
@@ -206,7 +232,8 @@ def _print_bandwidths(bandwidth_hz: Mapping[str, float]) -> None:
 def _plan(arguments: argparse.Namespace) -> int:
     from builder import difference, pipeline, plan
 
-    planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed, arguments.workers)
+    with _engine(arguments) as engine:
+        planned, _ = pipeline.load_plan(arguments.recipe, arguments.seed, engine)
     print(f"{'shard':<40}{'cells':>6}{'wanted':>8}  real sources")
     for item in planned.shards:
         pool = ", ".join(f"{kind} {len(specs)}" for kind, specs in item.pool.items()) or "none"
@@ -340,7 +367,8 @@ def _validate(arguments: argparse.Namespace) -> int:
 
     n_rows = sum(item["n_rows"] for item in layout.read_manifest(arguments.dataset)["shards"])
     remaker = _remaker(arguments) if arguments.again else None
-    faults = checks.validated(arguments.dataset, arguments.workers, remaker, arguments.again)
+    with _engine(arguments) as engine:
+        faults = checks.validated(arguments.dataset, engine, remaker, arguments.again)
     for fault in faults:
         print(fault)
     print(f"{arguments.dataset}: {n_rows} rows, {len(faults)} faults")
@@ -350,7 +378,8 @@ def _validate(arguments: argparse.Namespace) -> int:
 def _audit(arguments: argparse.Namespace) -> int:
     from builder import audit, checks
 
-    found = checks.audited(arguments.dataset, arguments.workers, arguments.pairs)
+    with _engine(arguments) as engine:
+        found = checks.audited(arguments.dataset, engine, arguments.pairs)
     print(f"{audit.text(found)}\n\n{arguments.dataset / 'audit' / 'report.html'}: figures, pictures and sounds, to open in a browser")
     return 1 if found["failures"] else 0
 
@@ -363,12 +392,12 @@ def _release_check(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _faults(folder: Path, workers: int) -> list[str]:
+def _faults(folder: Path, engine: Engine) -> list[str]:
     """What is wrong with a dataset's rows."""
     from builder import checks
 
     _say(f"validate {folder}: every clip is decoded and measured again")
-    return checks.validated(folder, workers)
+    return checks.validated(folder, engine)
 
 
 def _publish(arguments: argparse.Namespace) -> int:
@@ -379,7 +408,8 @@ def _publish(arguments: argparse.Namespace) -> int:
     if seen.tagged is not None:
         print(f"{arguments.repo}@{seen.release.tag} is published already, on commit {seen.tagged}: nothing is sent")
         return 0
-    faults = _faults(arguments.dataset, arguments.workers)
+    with _engine(arguments) as engine:
+        faults = _faults(arguments.dataset, engine)
     if faults:
         raise DatasetInvalid(f"{arguments.dataset} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
     print(publish.preview(seen) if arguments.dry_run else publish.push(seen, private=arguments.private, pr=arguments.pr))
@@ -391,6 +421,7 @@ def _pull_check(arguments: argparse.Namespace) -> int:
 
     from builder import layout, publish, release
     from builder.errors import NotPublished
+    from builder.workers import Local
 
     repo_id, at, revision = arguments.version.partition("@")
     if not (at and revision):
@@ -399,7 +430,7 @@ def _pull_check(arguments: argparse.Namespace) -> int:
         fetched = publish.fetch(repo_id, revision, Path(cache), _say)
         manifest = layout.read_manifest(fetched.folder)
         faults = [*fetched.faults, *release.faults(fetched.folder, manifest), *release.tag_faults(manifest, revision)]
-        faults += _faults(fetched.folder, arguments.workers)
+        faults += _faults(fetched.folder, Local(arguments.workers))
     for fault in faults:
         print(fault)
     n_rows = sum(item["n_rows"] for item in manifest["shards"])
@@ -408,9 +439,14 @@ def _pull_check(arguments: argparse.Namespace) -> int:
 
 
 def _build(arguments: argparse.Namespace) -> int:
+    with _engine(arguments) as engine:
+        return _build_on(engine, arguments)
+
+
+def _build_on(engine: Engine, arguments: argparse.Namespace) -> int:
     from builder import checks, pipeline
 
-    built = pipeline.build(arguments.recipe, arguments.seed, arguments.out, arguments.workers, _say)
+    built = pipeline.build(arguments.recipe, arguments.seed, arguments.out, engine, _say)
     print(pipeline.table(built.reports))
     some_id, dimension = pipeline.any_clip(built)
     n_clips = sum(report["n_rows"] for report in built.reports)
@@ -418,7 +454,7 @@ def _build(arguments: argparse.Namespace) -> int:
         f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {n_clips} clips. Now its audit, of every clip ...",
         flush=True,
     )
-    found = checks.audited(built.out, arguments.workers, say=_say)
+    found = checks.audited(built.out, engine, say=_say)
     page = f"{built.out / 'audit' / 'report.html'}: figures, pictures and sounds"
     if found["failures"]:
         print(f"the audit fails in {len(found['failures'])} points; don't publish this. See {page}", file=sys.stderr)

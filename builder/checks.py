@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from builder import audit, charts, dataset, frontpage, report, validate
+from builder import audit, charts, dataset, frontpage, report, sight, validate
+from builder.engines import Engine, tell
 from builder.errors import VocalgradError
 from builder.layout import clear_temporary, read_manifest
 from builder.progress import Progress
 from builder.records import CONTROLS, Sound
 from builder.truth import Answer
-from builder.workers import processes, tell
 
 MADE_AGAIN = 24
 """Clips that a build makes again from their rows before it counts as valid."""
@@ -33,36 +33,53 @@ def _heard_again(sound: Sound, row: Mapping[str, Any]) -> Mapping[str, float]:
     return dataset.heard_again(sound, row)
 
 
+_worker: dict[str, dataset.Remaker] = {}
+
+
+def _start_worker(root: Path, seen: str, remaker: dataset.Remaker | None) -> None:
+    sight.check_same(root, seen)
+    if remaker is not None:
+        _worker["remaker"] = remaker
+
+
+def _made_again(row: Mapping[str, Any]) -> bytes:
+    tell((1,))
+    return _worker["remaker"].clip(row)[1]
+
+
 def _rule_hears(sound: Sound, row: Mapping[str, Any]) -> Answer:
     tell((1,))
     return dataset.rule_hears(sound, row)
 
 
-def validated(root: Path, n_workers: int, remaker: dataset.Remaker | None = None, n_again: int = MADE_AGAIN, say: Say = _say) -> list[str]:
+def validated(root: Path, engine: Engine, remaker: dataset.Remaker | None = None, n_again: int = MADE_AGAIN, say: Say = _say) -> list[str]:
     """Every fault of a dataset's bytes, one line each.
 
     Parameters
     ----------
     root
         The dataset.
-    n_workers
-        Processes.
+    engine
+        Where the work is done.
     remaker, n_again
         Makes clips again, where the sources lie, and how many; None makes none.
     say
         Takes lines on how far it is.
     """
-    with Progress("validate", _n_rows(root), say) as progress, processes(n_workers, progress.told) as each:
-        faults = validate.check(root, _heard_again, each)
-    if faults or remaker is None:
-        return faults
-    with Progress("again", min(n_again, _n_rows(root)), say) as progress:
-
-        def made_again(row: Mapping[str, Any]) -> bytes:
-            progress.add(0, 1)
-            return remaker.clip(row)[1]
-
-        return validate.made_again_faults(root, made_again, n_again)
+    root = root.absolute()
+    n_rows = _n_rows(root)
+    if remaker is not None:
+        remaker.prepare(_kinds(root))
+    shown: list[Progress] = []
+    with engine.each(lambda task, value: shown[-1].told(task, value), _start_worker, (root, sight.stamp(root), remaker)) as each:
+        with Progress("validate", n_rows, say) as progress:
+            shown.append(progress)
+            faults = validate.check(root, _heard_again, each)
+        if faults or remaker is None:
+            return faults
+        with Progress("again", min(n_again, n_rows), say) as progress:
+            shown.append(progress)
+            return validate.made_again_faults(root, _made_again, n_again, each)
 
 
 def _n_rows(root: Path, *, controls: bool = True) -> int:
@@ -74,15 +91,23 @@ def _n_rows(root: Path, *, controls: bool = True) -> int:
     return sum(item["n_rows"] for item in listed if controls or not item["shard"].startswith(f"{CONTROLS}/"))
 
 
-def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS, say: Say = _say) -> dict[str, Any]:
+def _kinds(root: Path) -> set[str]:
+    """Kinds of source that the manifest counts; none if it can't be read."""
+    try:
+        return {cell["kind"] for cell in read_manifest(root)["cells"]}
+    except VocalgradError:
+        return set()
+
+
+def audited(root: Path, engine: Engine, n_pairs: int = AUDITED_PAIRS, say: Say = _say) -> dict[str, Any]:
     """Audit a dataset; writes `audit/` into it, and its card again with what was found.
 
     Parameters
     ----------
     root
         The dataset.
-    n_workers
-        Processes; the result doesn't depend on it.
+    engine
+        Where the work is done; the result doesn't depend on it.
     n_pairs
         Pairs per dimension of which every dimension is measured.
     say
@@ -96,8 +121,9 @@ def audited(root: Path, n_workers: int, n_pairs: int = AUDITED_PAIRS, say: Say =
     manifest = read_manifest(root)
     clear_temporary(root / "audit")
     listeners = {**dataset.LISTENERS, "rule": _rule_hears}
-    with Progress("audit", _n_rows(root, controls=False), say) as progress, processes(n_workers, progress.told) as each:
-        found = audit.run(root, manifest, n_pairs, each, listeners)
+    start = (root.absolute(), sight.stamp(root), None)
+    with Progress("audit", _n_rows(root, controls=False), say) as progress, engine.each(progress.told, _start_worker, start) as each:
+        found = audit.run(root.absolute(), manifest, n_pairs, each, listeners)
     report.write(root, manifest, found, root / "audit" / "report.html")
     charts.write(found, root / "audit")
     frontpage.write(root, manifest)

@@ -137,7 +137,7 @@ def load(path: Path) -> Corpus:
             + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
             + "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
         )
-    location = {member: place for part in parts for member, place in part.location.items()}
+    location = {member: place.absolute() for part in parts for member, place in part.location.items()}
     recordings = [item for part in parts for item in part.recordings]
     ordered = sorted(recordings, key=lambda item: (item.member, item.speaker, item.segments_s or ()))
     refused = tuple(item for part in parts for item in part.refused)

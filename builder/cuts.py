@@ -13,6 +13,7 @@ enough (`min_level_dbfs`, its loud frames: too_quiet), unclipped (`max_clipped` 
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ import numpy as np
 from builder import fetch
 from builder.acoustics import audio, bandwidth, meters, praat
 from builder.corpora import Corpus, Recording
-from builder.errors import Refused
+from builder.errors import NotFound, Refused
 from builder.recipe import SpeechRule
 from builder.records import BoolArray, FloatArray, Reason, Sound
 
@@ -74,6 +75,21 @@ class Survey:
         """Count a refusal and keep its detail."""
         self.refused[refusal.reason.value] += count
         self.details.append(f"{what}: {refusal}")
+
+
+def check_seen(corpus: Corpus, recording: Recording) -> None:
+    """Raise `NotFound` if a file is gone with all of its folder: then it's this machine that doesn't see it.
+
+    A file that went away alone is refused when it's read. A disk that isn't there would have all of its recordings refused, and others
+    taken in their place, on this worker only.
+    """
+    path = corpus.location[recording.member]
+    if path.is_file() or (path.parent.is_dir() and any(path.parent.iterdir())):
+        return
+    raise NotFound(
+        f"{socket.gethostname()}: {path.parent} isn't there or is empty, and it was when this build looked at the corpus {corpus.name!r}: "
+        "leave corpora where they are while a build runs, and have them under the same path on every worker"
+    )
 
 
 def file_digest(corpus: Corpus, recording: Recording) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +119,16 @@ class Remaker:
         self._speech = recipe.load(path).speech
         self._corpora: dict[str, Corpus] | None = None
 
+    def prepare(self, kinds: Collection[str]) -> None:
+        """Load the corpus now if clips from these kinds of source may need it: workers that get this needn't look for it."""
+        if self._corpora is None and self._speech.corpora and not set(SPEECH_KINDS).isdisjoint(kinds):
+            self._corpora = corpora_files.load_all([self._folder / name for name in self._speech.corpora])
+
     def source(self, pair: PairPlan) -> Source:
         """The realised source of a pair."""
-        if pair.source.kind in SPEECH_KINDS and self._corpora is None:
-            if not self._speech.corpora:
-                raise NotFound("the recipe names no corpus, and this clip is made from real speech: name its recipe with --recipe")
-            self._corpora = corpora_files.load_all([self._folder / name for name in self._speech.corpora])
+        if pair.source.kind in SPEECH_KINDS and not self._speech.corpora:
+            raise NotFound("the recipe names no corpus, and this clip is made from real speech: name its recipe with --recipe")
+        self.prepare({pair.source.kind})
         return sources.realise(pair.source, pair.sample_rate_hz, self._corpora or {}, self._speech)
 
     def clip(self, values: Mapping[str, Any]) -> tuple[Sound, bytes]:

@@ -8,6 +8,7 @@
     ├── LicencesForbid          the sources' licences don't allow the dataset that the recipe asks for
     ├── CellUnfilled            a cell ran out of candidates before it was full
     ├── WorkerDied              worker processes ended without an answer (out of memory, killed)
+    ├── ClusterUnusable         a dask cluster can't be reached, has no workers, or has some that can't make the same bytes
     ├── DiskFull                there's no space left to write a file
     ├── DatasetInvalid          the bytes of a built dataset aren't what its manifest says
     ├── NotPublished            a dataset can't be published or fetched, or the Hub refused
@@ -59,6 +60,10 @@ class CellUnfilled(VocalgradError):
 
 class WorkerDied(VocalgradError):
     """Worker processes ended without an answer, twice over the same task; what others have finished is kept."""
+
+
+class ClusterUnusable(VocalgradError):
+    """A dask cluster can't be reached, has no workers, or has workers that differ from their parent in what decides the bytes."""
 
 
 class DiskFull(VocalgradError):

@@ -21,8 +21,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from builder import checks, croissant, dataset, frontpage, licences, plan, recipe, resume, shard, sources
+from builder import checks, croissant, dataset, frontpage, licences, plan, recipe, resume, shard, sight, sources
 from builder.acoustics import voice
+from builder.engines import Engine, tell
 from builder.errors import DatasetInvalid, LicencesForbid
 from builder.factory import factory_digest, versions
 from builder.fill import Context, Filler
@@ -32,8 +33,9 @@ from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
 from builder.synthesis import SYNTHESIS_LICENCE
-from builder.workers import Crew, processes, tell
+from builder.workers import Local
 
+IN_PROCESS = Local(1)
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish")
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
@@ -41,7 +43,8 @@ STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "c
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(context: Context, root: Path, factory: str) -> None:
+def _start_worker(context: Context, root: Path, factory: str, mark: str) -> None:
+    sight.check_shown(root, mark)
     _worker.update(context=context, root=root, factory=factory)
 
 
@@ -88,7 +91,7 @@ class Built:
     n_reused: int
 
 
-def load_plan(path: Path, seed: int | None, n_workers: int = 1) -> tuple[Plan, sources.Gathered]:
+def load_plan(path: Path, seed: int | None, engine: Engine = IN_PROCESS) -> tuple[Plan, sources.Gathered]:
     """Recipe, sources and plan, before any sound is made; recordings that were never surveyed are read by the workers.
 
     Raises
@@ -97,7 +100,7 @@ def load_plan(path: Path, seed: int | None, n_workers: int = 1) -> tuple[Plan, s
         What may be drawn on can't be published as the recipe says.
     """
     checked = recipe.load(path, seed)
-    with processes(n_workers) as each:
+    with engine.each() as each:
         gathered = sources.gather(checked, path.parent, each)
     planned = plan.make(checked, gathered.by_kind, gathered.sex)
     _, refusals = licences.combine(_licences_used(planned), _known_licences(gathered), checked.licence)
@@ -119,7 +122,7 @@ def _known_licences(gathered: sources.Gathered) -> dict[str, Licence]:
     return licences.known_with({name: terms for corpus in gathered.corpora.values() for name, terms in corpus.licences.items()})
 
 
-def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable[[str], None]) -> Built:
+def build(path: Path, seed: int | None, out: Path, engine: Engine, say: Callable[[str], None]) -> Built:
     """Make a whole dataset.
 
     Parameters
@@ -128,8 +131,8 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
         Recipe file; a seed to use instead of the recipe's.
     out
         Folder of the dataset; replaced only by a whole, valid one.
-    n_workers
-        Processes; the result doesn't depend on it.
+    engine
+        Where the work is done; the result doesn't depend on it.
     say
         Takes lines for people.
 
@@ -141,7 +144,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     asked, out = out, out.resolve()
     resume.check_replaceable(out)
     say(f"recipe   {path}")
-    planned, gathered = load_plan(path, seed, n_workers)
+    planned, gathered = load_plan(path, seed, engine)
     found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
     counts = Counter(gathered.refused) + Counter(planned.refused)
     refused = f"refused {_counts(counts)}" if counts else "nothing refused"
@@ -149,16 +152,16 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
     clips = f"{n_pairs} pairs and {n_controls} controls ({2 * n_pairs + n_controls} clips)"
-    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed_name}, {n_workers} workers")
+    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed_name}, {engine}")
     with resume.locked(out):
         resume.recover(out, say)
         partial = resume.partial_of(out)
         partial.mkdir(exist_ok=True)
         context = Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz)
-        reports, n_reused = _fill_all(planned, context, partial, out, n_workers, say)
+        reports, n_reused = _fill_all(planned, context, partial, out, engine, say)
         _finish(planned, gathered, reports, partial)
         say("validate every clip is decoded and measured again")
-        faults = checks.validated(partial, n_workers, dataset.Remaker(path), say=say)
+        faults = checks.validated(partial, engine, dataset.Remaker(path), say=say)
         if faults:
             raise DatasetInvalid(f"{partial} isn't valid and was not published:\n" + "\n".join(f"  {fault}" for fault in faults))
         resume.swap(partial, out)
@@ -166,7 +169,7 @@ def build(path: Path, seed: int | None, out: Path, n_workers: int, say: Callable
 
 
 def _fill_all(
-    planned: Plan, context: Context, partial: Path, out: Path, n_workers: int, say: Callable[[str], None]
+    planned: Plan, context: Context, partial: Path, out: Path, engine: Engine, say: Callable[[str], None]
 ) -> tuple[list[dict[str, Any]], int]:
     factory = factory_digest()
     reports = resume.kept(planned.shards, factory, partial, out, say)
@@ -174,19 +177,23 @@ def _fill_all(
     n_reused = len(reports)
     todo = sorted((item for item in planned.shards if item.name not in reports), key=lambda item: -item.n_wanted)
     if todo:
-        for report in _run(todo, context, partial, factory, n_workers, say):
+        for report in _run(todo, context, partial, factory, engine, say):
             reports[report["shard"]] = report
     return [reports[item.name] for item in planned.shards], n_reused
 
 
 def _run(
-    todo: list[ShardPlan], context: Context, partial: Path, factory: str, n_workers: int, say: Callable[[str], None]
+    todo: list[ShardPlan], context: Context, partial: Path, factory: str, engine: Engine, say: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """Make shards on worker processes, largest first; yields reports as they're finished."""
+    """Make shards on workers, largest first; yields reports as they're finished."""
     n_clips = sum(item.n_wanted * (1 if item.controls else 2) for item in todo)
-    with closing(Crew(n_workers, _start_worker, (context, partial, factory))) as crew, Progress("build", n_clips, say) as progress:
-        names = [item.name for item in todo]
-        for _, report in crew.run(_make_shard, [(item,) for item in todo], progress.told, names):
+    names = [item.name for item in todo]
+    with (
+        sight.shown(partial) as mark,
+        closing(engine.team(_start_worker, (context, partial, factory, mark))) as team,
+        Progress("build", n_clips, say) as progress,
+    ):
+        for _, report in team.run(_make_shard, [(item,) for item in todo], progress.told, names):
             yield report
 
 

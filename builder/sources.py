@@ -17,12 +17,13 @@ import numpy as np
 from builder import corpora as corpora_files
 from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, file_digest, read_recording
+from builder.cuts import Cut, Survey, check_seen, file_digest, read_recording
+from builder.engines import Map
 from builder.errors import NotFound, Refused
 from builder.keys import digest, rank_of, seed_of, spoken_key
 from builder.recipe import Recipe, SpeechRule
 from builder.records import Reason, Sound, Source, SourceSpec
-from builder.surveys import Map, surveyed
+from builder.surveys import surveyed
 from builder.synthesis import syllable_parameters, vowel_parameters
 
 SYLLABLE_FADE_S = 0.008
@@ -50,7 +51,7 @@ def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus]
     Refused
         The recording can't be read or is silent.
     NotFound
-        The corpus or recording isn't there.
+        The corpus or recording isn't there, or its folder is gone.
     """
     seed = seed_of("resynthesis", spec.source_id) % 2**31
     if spec.kind in voice.MAKERS:
@@ -98,6 +99,7 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
     if name not in corpora:
         raise NotFound(f"corpus {name!r} isn't in the recipe; it holds the recording {member!r} that this clip is made from")
     recording = _recording(corpora[name], member, spec.speaker_id)
+    check_seen(corpora[name], recording)
     checksum = file_digest(corpora[name], recording)
     if checksum and checksum != spec.parameters["sha256"]:
         raise Refused(Reason.UNREADABLE, f"{member} isn't the file that this source was planned from (its checksum differs)")

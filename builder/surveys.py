@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields
 from functools import partial
@@ -22,12 +22,12 @@ from tqdm import tqdm
 
 from builder import fetch
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, file_digest, survey_recording
+from builder.cuts import Cut, Survey, check_seen, file_digest, survey_recording
+from builder.engines import Map
 from builder.factory import factory_digest
 from builder.keys import digest
 from builder.recipe import SpeechRule
 
-Map = Callable[..., Iterable[Any]]
 BATCH = 16
 """Recordings that a worker is given at once, and after which what was found is safe."""
 
@@ -53,7 +53,8 @@ def surveyed(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int, each: Map = 
         keys = [digest([*rule_key, asdict(item), checksum[item.member]], 32) for item in corpus.recordings]
         there = {key: cache.get(key) for key in keys}
         unknown = [item for key, item in zip(keys, corpus.recordings, strict=True) if there[key] is None]
-        look = partial(_survey_batch, rule=rule, sample_rate_hz=sample_rate_hz)
+        gone = frozenset(member for member, found_digest in checksum.items() if not found_digest)
+        look = partial(_survey_batch, rule=rule, sample_rate_hz=sample_rate_hz, gone=gone)
         made = iter(_in_batches(look, corpus, unknown, each, cache, dict(zip(map(id, corpus.recordings), keys, strict=True))))
         found = Survey()
         for key, item in zip(keys, corpus.recordings, strict=True):
@@ -82,10 +83,15 @@ def _parts(corpus: Corpus, recordings: Sequence[Recording]) -> Iterator[Corpus]:
 
 
 def _digest_batch(part: Corpus) -> list[str]:
+    for item in part.recordings:
+        check_seen(part, item)
     return [file_digest(part, item) for item in part.recordings]
 
 
-def _survey_batch(part: Corpus, rule: SpeechRule, sample_rate_hz: int) -> list[dict[str, Any]]:
+def _survey_batch(part: Corpus, rule: SpeechRule, sample_rate_hz: int, gone: Collection[str]) -> list[dict[str, Any]]:
+    for item in part.recordings:
+        if item.member not in gone:
+            check_seen(part, item)
     return [_as_json(survey_recording(part, item, rule, sample_rate_hz)) for item in part.recordings]
 
 

@@ -76,7 +76,7 @@ def check(root: Path, heard_again: HeardAgain, each: Map = map) -> list[str]:
     return faults
 
 
-def made_again_faults(root: Path, made_again: MadeAgain, n_clips: int) -> list[str]:
+def made_again_faults(root: Path, made_again: MadeAgain, n_clips: int, each: Map = map) -> list[str]:
     """Clips that come out with other bytes when they're made again from their rows.
 
     Parameters
@@ -87,6 +87,8 @@ def made_again_faults(root: Path, made_again: MadeAgain, n_clips: int) -> list[s
         Row -> FLAC bytes. May raise `VocalgradError`.
     n_clips
         How many are tried: dimensions and kinds of source take turns, controls too, in an order that identifiers decide.
+    each
+        `map`, or that of an engine.
     """
     queues: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     for item in read_manifest(root)["shards"]:
@@ -95,19 +97,18 @@ def made_again_faults(root: Path, made_again: MadeAgain, n_clips: int) -> list[s
     order = sorted(queues, key=lambda key: rank_of("made again", *key))
     first = [sorted(queues[key], key=lambda found: rank_of("made again", found[0])) for key in order]
     turns = [queue[turn] for turn in range(max(map(len, first), default=0)) for queue in first if turn < len(queue)]
-    faults = []
-    for row_id, shard_name in turns[:n_clips]:
-        row = next(row for row in read_rows(root, shard_name) if row["id"] == row_id)
-        try:
-            same = made_again(row) == row["audio"]["bytes"]
-        except VocalgradError as error:
-            faults.append(f"{row_id}: can't be made again: {error}")
-            continue
-        if not same:
-            faults.append(
-                f"{row_id}: made again from its row, its bytes differ; compare `versions` in manifest.json with what is installed"
-            )
-    return faults
+    chosen = [next(row for row in read_rows(root, name) if row["id"] == row_id) for row_id, name in turns[:n_clips]]
+    return [fault for fault in each(partial(_again_fault, made_again), chosen) if fault is not None]
+
+
+def _again_fault(made_again: MadeAgain, row: Mapping[str, Any]) -> str | None:
+    try:
+        same = made_again(row) == row["audio"]["bytes"]
+    except VocalgradError as error:
+        return f"{row['id']}: can't be made again: {error}"
+    if same:
+        return None
+    return f"{row['id']}: made again from its row, its bytes differ; compare `versions` in manifest.json with what is installed"
 
 
 def _shard(root: Path, item: Mapping[str, Any], sample_rate_hz: int, heard_again: HeardAgain) -> tuple[list[str], list[dict[str, Any]]]:

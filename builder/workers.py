@@ -10,45 +10,28 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import builder
+from builder.engines import ADVICE, MAX_TRIES, Map, Told, given_up, heard_by, map_of, names_of, outcome, untold, warn
 from builder.errors import WorkerDied
 
 POLL_S = 0.2
-MAX_TRIES = 2
-"""How often a task may end its worker before it's given up."""
 MAX_FAILED_STARTS = 5
 """Workers in a row that end before they take a task, before all is given up."""
 PR_SET_PDEATHSIG = 1
-ADVICE = "run the same command again, with fewer WORKERS if memory was short"
-
-Told = Callable[[int, Any], object]
-"""(number of the task, what its worker told); None: what it told before doesn't count, for it's done again."""
-
-
-def _untold(*_: Any) -> None:
-    """For progress that nobody looks at."""
-
-
-_tell: Callable[[Any], object] = _untold
-
-
-def tell(value: Any) -> None:
-    """Tell whoever waits for this task how far it is; nobody listens outside of a `Crew` or `processes`."""
-    _tell(value)
-
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
 
@@ -71,26 +54,16 @@ def _end_with_parent(parent: int) -> None:
 
 def _serve(pipe: Connection, start: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     """Do tasks until the parent closes its end of the pipe, or is gone."""
-    global _tell
     start_quietly()
-    _tell = lambda value: pipe.send(("told", value))  # noqa: E731
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        start(*arguments)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError), heard_by(lambda value: pipe.send(("told", value))):
+        kind, value = outcome(start, arguments)
+        if kind == "failed":
+            pipe.send((kind, value))
+            return
         pipe.send(("ready", None))
         while True:
             work, task = pipe.recv()
-            pipe.send(_outcome(work, task))
-
-
-def _outcome(work: Callable[..., Any], task: tuple[Any, ...]) -> tuple[str, Any]:
-    try:
-        return "done", work(*task)
-    except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            return "failed", RuntimeError(f"{type(error).__name__}: {error}")
-        return "failed", error
+            pipe.send(outcome(work, task))
 
 
 # -- in the parent ----------------------------------------------------------------------------------------------------
@@ -142,7 +115,7 @@ class Crew:
         Called in each worker before its first task; must be importable and picklable.
     """
 
-    def __init__(self, n_workers: int, start: Callable[..., object] = _untold, arguments: tuple[Any, ...] = ()) -> None:
+    def __init__(self, n_workers: int, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()) -> None:
         builder.pin_threads()
         self.n_workers = n_workers
         self._start = start
@@ -150,41 +123,14 @@ class Crew:
         self._idle: list[_Worker] = []
 
     def run(
-        self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], told: Told = _untold, names: Sequence[str] = ()
+        self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], told: Told = untold, names: Sequence[str] = ()
     ) -> Iterator[tuple[int, Any]]:
-        """Do tasks, the first ones first; (number, result) of each as it's done.
-
-        Parameters
-        ----------
-        work, tasks
-            `work(*task)`, importable and picklable, results too.
-        told
-            Hears what workers `tell`.
-        names
-            Of the tasks, for people.
-
-        Raises
-        ------
-        WorkerDied
-            After all others were done: tasks that ended their worker twice, by name.
-        Exception
-            What `work` raises, at once.
-        """
+        """Results as they come; see `engines.Team`."""
         round_ = _Round(self, work, tasks, told, names)
         try:
             yield from round_.results()
         finally:
             self._idle += round_.dismissed()
-
-    def map(self, work: Callable[..., Any], *columns: Iterable[Any], told: Told = _untold) -> Iterator[Any]:
-        """As the builtin: results in order."""
-        found: dict[int, Any] = {}
-        following = 0
-        for index, result in self.run(work, list(zip(*columns, strict=False)), told):
-            found[index] = result
-            while following in found:
-                yield found.pop(following)
-                following += 1
 
     def worker(self) -> _Worker:
         """One that waits for a task, or a new one."""
@@ -193,6 +139,7 @@ class Crew:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=_serve, args=(theirs, self._start, self._arguments), daemon=True)
+        resource_tracker.ensure_running()  # its start would unblock the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits this until it ignores Ctrl-C
         try:
             process.start()
@@ -215,7 +162,7 @@ class _Round:
         self._work = work
         self._tasks = tasks
         self._told = told
-        self._names = names or [f"task {number + 1} of {len(tasks)}" for number in range(len(tasks))]
+        self._names = names_of(tasks, names)
         self._waiting = deque(range(len(tasks)))
         self._workers: dict[Connection, _Worker] = {}
         self._deaths: Counter[int] = Counter()
@@ -244,8 +191,7 @@ class _Round:
                 if kind == "done" and task is not None:
                     yield task, value
         if self._lost:
-            listed = "\n".join(f"  {self._names[task]}: its worker process ended twice, {how}" for task, how in sorted(self._lost.items()))
-            raise WorkerDied(f"{len(self._lost)} of {len(self._tasks)} couldn't be done, all others are done: {ADVICE}\n{listed}")
+            raise given_up(self._lost, self._names)
 
     def _hire(self) -> None:
         """See that tasks that wait have workers: those that have nothing to do, then new ones."""
@@ -282,7 +228,7 @@ class _Round:
         self._told(task, None)
         self._deaths[task] += 1
         if self._deaths[task] < MAX_TRIES:
-            print(f"{self._names[task]}: its worker process ended, {how}; it's done once more by another", file=sys.stderr, flush=True)
+            warn(f"{self._names[task]}: its worker process ended, {how}; it's done once more by another")
             self._waiting.append(task)
         else:
             self._lost[task] = how
@@ -298,29 +244,42 @@ class _Round:
         return kept
 
 
-@contextmanager
-def processes(n_workers: int, told: Told = _untold) -> Iterator[Callable[..., Any]]:
-    """A `map` over worker processes, results in order; the plain one for one worker.
+class Local:
+    """An engine of processes on this machine; a map over one worker stays in this process.
 
     Parameters
     ----------
     n_workers
-        How many.
-    told
-        Hears what is told in them (by `tell`).
-
-    Raises
-    ------
-    WorkerDied
-        A worker ended twice over the same task.
+        How many processes at most.
     """
-    global _tell
-    if n_workers > 1:
-        with closing(Crew(n_workers)) as crew:
-            yield lambda work, *columns: crew.map(work, *columns, told=told)
-        return
-    before, _tell = _tell, lambda value: told(0, value)
-    try:
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+
+    def __str__(self) -> str:
+        return f"{self.n_workers} workers"
+
+    def team(self, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()) -> Crew:
+        """Worker processes, each started when there's a task for it."""
+        return Crew(self.n_workers, start, arguments)
+
+    def each(
+        self, told: Told = untold, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()
+    ) -> AbstractContextManager[Map]:
+        """A `map` over worker processes, results in order; the plain one for one worker."""
+        if self.n_workers > 1:
+            return map_of(self.team(start, arguments), told)
+        return _plain_map(told, start, arguments)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        """There's nothing to close: a team's processes end with it."""
+
+
+@contextmanager
+def _plain_map(told: Told, start: Callable[..., object], arguments: tuple[Any, ...]) -> Iterator[Map]:
+    start(*arguments)
+    with heard_by(lambda value: told(0, value)):
         yield map
-    finally:
-        _tell = before

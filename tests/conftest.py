@@ -18,6 +18,7 @@ import pytest  # noqa: E402
 from builder import pipeline, recipe, sources  # noqa: E402
 from builder.__main__ import main  # noqa: E402
 from builder.pipeline import Built  # noqa: E402
+from builder.workers import Local  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "recipes"
@@ -39,7 +40,7 @@ def real(default_recipe: recipe.Recipe) -> sources.Gathered:
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The smoke recipe, built whole by two workers."""
     out = tmp_path_factory.mktemp("smoke") / "vocalgrad"
-    return pipeline.build(RECIPES / "smoke.yaml", None, out, 2, lambda line: None)
+    return pipeline.build(RECIPES / "smoke.yaml", None, out, Local(2), lambda line: None)
 
 
 NOISE = """\

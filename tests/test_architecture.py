@@ -19,9 +19,10 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
-    "columns", "croissant", "croissant_faults", "responsible", "debian", "evidence", "factory", "fetch", "folder", "layouts", "licences",
+    "columns", "croissant", "croissant_faults", "dask_engine",
+    "dask_team", "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
     "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "printout", "readiness",
-    "release", "shortcuts", "truth", "workers",
+    "release", "shortcuts", "sight", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "report",
@@ -82,6 +83,15 @@ def test_one_file_talks_to_the_hub() -> None:
     """Publishing has one client."""
     users = [path for path in BUILDER.rglob("*.py") if re.search(r"HfApi|snapshot_download|hf_hub_download", path.read_text())]
     assert users == [BUILDER / "publish.py"]
+
+
+def test_three_files_know_dask() -> None:
+    """Two in the parent, one in a worker; and they import it only when it's asked for."""
+    users = {
+        path.name: re.findall(r"^( *)(?:import|from) (?:dask|distributed)\b", path.read_text(), re.M) for path in BUILDER.rglob("*.py")
+    }
+    assert {name for name, indents in users.items() if indents} == {"dask_engine.py", "dask_team.py", "dask_worker.py"}
+    assert all(indents for found in users.values() for indents in found)
 
 
 def test_measures_cannot_see_the_plan() -> None:

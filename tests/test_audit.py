@@ -20,6 +20,7 @@ from builder.dimensions import BY_NAME, MEASURES
 from builder.layout import read_manifest, read_rows
 from builder.pipeline import Built
 from builder.records import Sound
+from builder.workers import Local
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SMALL = """
@@ -42,7 +43,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in RECIPES.glob("*.yaml"):
         shutil.copy(path, folder)
     (folder / "small.yaml").write_text(SMALL)
-    pipeline.build(folder / "small.yaml", None, folder / "ds", 2, lambda line: None)
+    pipeline.build(folder / "small.yaml", None, folder / "ds", Local(2), lambda line: None)
     return folder / "ds"
 
 
@@ -234,7 +235,7 @@ def test_normalised_peaks_are_found(tmp_path: Path) -> None:
         shutil.copy(path, tmp_path)
     text = SMALL.replace("pitch.yaml, brightness.yaml", "loudness.yaml").replace("medium: 4.0", "easy: 8.0")
     (tmp_path / "small.yaml").write_text(text)
-    pipeline.build(tmp_path / "small.yaml", None, tmp_path / "small", 2, lambda line: None)
+    pipeline.build(tmp_path / "small.yaml", None, tmp_path / "small", Local(2), lambda line: None)
     before = audit.run(tmp_path / "small", read_manifest(tmp_path / "small"), 12)
     assert before["failures"] == []
     assert before["middles"][0]["p95_jnd"] < 0.1

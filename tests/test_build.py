@@ -29,6 +29,7 @@ from builder.layout import read_manifest, split_of
 from builder.pipeline import Built
 from builder.recipe import SPEECH_KINDS
 from builder.records import Sound
+from builder.workers import Local
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "recipes"
@@ -219,7 +220,7 @@ def test_a_rebuild_with_another_seed_is_seen_by_a_new_process(tmp_path: Path) ->
     recipe.write_text(yaml.safe_dump(values))
     shown = []
     for seed in (1, 2):
-        pipeline.build(recipe, seed, tmp_path / "vocalgrad", 1, lambda line: None)
+        pipeline.build(recipe, seed, tmp_path / "vocalgrad", Local(1), lambda line: None)
         shown.append(run_python(IDS, tmp_path, tmp_path / "hf"))
         assert json.loads((tmp_path / "vocalgrad" / "manifest.json").read_text())["seed"] == seed
     assert shown[0] != shown[1]
@@ -243,7 +244,7 @@ def test_a_dimension_in_several_shards_is_whole(tmp_path: Path) -> None:
         "max_pairs_per_shard": 6,
     }
     recipe.write_text(yaml.safe_dump(values))
-    built = pipeline.build(recipe, None, tmp_path / "vocalgrad", 2, lambda line: None)
+    built = pipeline.build(recipe, None, tmp_path / "vocalgrad", Local(2), lambda line: None)
     assert [item.count for item in built.plan.shards if not item.controls] == [3, 3, 3, 1]
     assert validate.check(built.out, dataset.heard_again) == []
     assert len(rows_of(built.out, "id")) == 2 * 4 * (4 + 1)
@@ -284,7 +285,7 @@ def test_only_what_is_broken_is_made_again(smoke: Built, tmp_path: Path) -> None
     broken.write_bytes(broken.read_bytes()[:-100])
     (out / "reports" / f"{names[5]}.json").unlink()
     said: list[str] = []
-    built = pipeline.build(RECIPES / "smoke.yaml", None, out, 2, said.append)
+    built = pipeline.build(RECIPES / "smoke.yaml", None, out, Local(2), said.append)
     assert built.n_reused == len(before) - 2
     assert any(f"{len(before) - 2} of {len(before)} shards are already there and whole" in line for line in said)
     assert digests(out) == before
@@ -295,7 +296,7 @@ def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "vocalgrad").mkdir()
     (tmp_path / "vocalgrad" / "thesis.txt").write_text("years of work")
     with pytest.raises(VocalgradError, match="isn't a dataset built by vocalgrad"):
-        pipeline.build(RECIPES / "smoke.yaml", None, tmp_path / "vocalgrad", 1, lambda line: None)
+        pipeline.build(RECIPES / "smoke.yaml", None, tmp_path / "vocalgrad", Local(1), lambda line: None)
     assert (tmp_path / "vocalgrad" / "thesis.txt").read_text() == "years of work"
 
 

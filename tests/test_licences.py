@@ -23,6 +23,7 @@ from builder.licences import HUB, KNOWN, MIXED, Terms
 from builder.recipe import Recipe
 from builder.records import FloatArray
 from builder.sources import Gathered
+from builder.workers import Local
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 RATE_HZ = 16_000
@@ -273,7 +274,7 @@ def test_speech_that_a_build_does_not_use_forbids_nothing(tmp_path: Path, voices
 def test_licences_and_sexes_reach_card_and_attribution(tmp_path: Path, voices: dict[str, FloatArray]) -> None:
     """Built from one licence the card says it; every source has its line under its licence; clips are counted by sex."""
     path = recipe_with(tmp_path, voices, "CC-BY-4.0", "CC-BY-4.0", "CC-BY-4.0")
-    pipeline.build(path, None, tmp_path / "ds", 1, lambda line: None)
+    pipeline.build(path, None, tmp_path / "ds", Local(1), lambda line: None)
     card = (tmp_path / "ds" / "README.md").read_text(encoding="utf-8")
     front = front_matter(tmp_path / "ds")
     assert front["license"] == "cc-by-4.0"

@@ -21,6 +21,7 @@ from builder.__main__ import main
 from builder.dimensions import BY_NAME
 from builder.layout import read_manifest
 from builder.pipeline import Built
+from builder.workers import Local
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SMALL = """
@@ -46,7 +47,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in RECIPES.glob("*.yaml"):
         shutil.copy(path, folder)
     (folder / "small.yaml").write_text(SMALL)
-    pipeline.build(folder / "small.yaml", None, folder / "ds", 1, lambda line: None)
+    pipeline.build(folder / "small.yaml", None, folder / "ds", Local(1), lambda line: None)
     return folder / "ds"
 
 

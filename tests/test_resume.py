@@ -24,6 +24,7 @@ from builder.errors import DiskFull, VocalgradError
 from builder.factory import factory_digest
 from builder.fill import Context, Filler
 from builder.layout import read_manifest
+from builder.workers import Local
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,7 +41,7 @@ def contents(root: Path) -> dict[str, bytes]:
 def build(source: Path, out: Path) -> list[str]:
     """Lines that a build says, in this process."""
     said: list[str] = []
-    pipeline.build(source / "noise.yaml", None, out, 1, said.append)
+    pipeline.build(source / "noise.yaml", None, out, Local(1), said.append)
     return said
 
 

@@ -22,6 +22,7 @@ from builder.__main__ import _parser, main
 from builder.errors import DatasetInvalid, NotFound, RecipeError, VocalgradError
 from builder.keys import spoken_key
 from builder.layout import read_manifest, read_rows, split_of
+from builder.workers import Local
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SPLITS = ("train", "validation", "test")
@@ -51,7 +52,7 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def one(mini: Path) -> Path:
     """The dataset of seed 1."""
-    return pipeline.build(mini, 1, mini.parent / "one", 1, lambda line: None).out
+    return pipeline.build(mini, 1, mini.parent / "one", Local(1), lambda line: None).out
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def private(mini: Path) -> Path:
     lines: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRIVATE", SECRET)
-        built = pipeline.build(mini, seeds.parsed("env:PRIVATE"), mini.parent / "private", 1, lines.append)
+        built = pipeline.build(mini, seeds.parsed("env:PRIVATE"), mini.parent / "private", Local(1), lines.append)
     (mini.parent / "private.log").write_text("\n".join(lines))
     return built.out
 

@@ -28,6 +28,7 @@ from builder.recipe import SpeechRule
 from builder.records import FloatArray, PairPlan, Sound, Source
 from builder.rows import question
 from builder.synthesis import drawn
+from builder.workers import Local
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 PAN = BY_NAME["pan"]
@@ -246,7 +247,7 @@ def built(folder: Path, *names: str) -> Built:
     """A small dataset of some dimensions on noise."""
     path = folder / "small.yaml"
     path.write_text(yaml.safe_dump({**SMALL, "dimensions": [str(RECIPES / f"{name}.yaml") for name in names]}), encoding="utf-8")
-    return pipeline.build(path, None, folder / "vocalgrad", 1, lambda line: None)
+    return pipeline.build(path, None, folder / "vocalgrad", Local(1), lambda line: None)
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from builder import cuts, fetch, pipeline, recipe, surveys
+from builder import cuts, fetch, pipeline, recipe, sources, surveys
 from builder.corpora import Corpus, Recording
 from builder.cuts import Survey, survey
+from builder.errors import NotFound
 from builder.recipe import SpeechRule
 from builder.surveys import surveyed
+from builder.workers import Local
 
 RATE_HZ = 16_000
 RULE = SpeechRule(corpus=None, min_snr_db=5.0)
@@ -86,7 +88,7 @@ def test_a_survey_is_the_same_with_and_without_a_cache(corpus: Corpus, plain: Su
 
 def test_a_survey_is_the_same_from_any_number_of_workers(corpus: Corpus, plain: Survey) -> None:
     """Two processes find what one finds, in the same order."""
-    with pipeline.processes(2) as each:
+    with Local(2).each() as each:
         assert surveyed(corpus, RULE, RATE_HZ, each) == plain
 
 
@@ -97,6 +99,36 @@ def test_workers_answers_are_taken_in_order(corpus: Corpus, plain: Survey) -> No
         return [work(item) for item in reversed(list(items))][::-1]
 
     assert surveyed(corpus, RULE, RATE_HZ, backwards) == plain
+
+
+@pytest.mark.parametrize("stage", ["digest", "survey"])
+def test_a_worker_that_does_not_see_a_corpus_says_so(tmp_path: Path, stage: str) -> None:
+    """A folder that was there when the corpus was listed and isn't where a worker looks: an error with its path, not a refusal."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    names = [f"{number:02d}.wav" for number in range(surveys.BATCH + 1)]
+    for number, name in enumerate(names):
+        soundfile.write(folder / name, voice(number), RATE_HZ, subtype="PCM_16")
+    recordings = tuple(Recording(name, "s", "f", "en", None, "CC0-1.0", "nobody") for name in names)
+    corpus = Corpus("made", recordings, {name: folder / name for name in names})
+    rounds = []
+
+    def elsewhere(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
+        rounds.append(stage)
+        if len(rounds) == (1 if stage == "digest" else 2):
+            folder.rename(tmp_path / "elsewhere")
+        return [work(part) for part in parts]
+
+    with pytest.raises(NotFound, match=r"mounted isn't there or is empty, and it was when .* 'made': .*same path on every worker"):
+        surveyed(corpus, RULE, RATE_HZ, elsewhere)
+
+
+def test_a_source_whose_folder_is_gone_ends_the_build(corpus: Corpus, plain: Survey, tmp_path: Path) -> None:
+    """It isn't counted as unreadable: a worker without the disk would take other candidates, and make other bytes."""
+    spec = sources.specs_of("made", plain, RATE_HZ)["speech"][0]
+    unseen = Corpus("made", corpus.recordings, {member: tmp_path / member for member in corpus.location})
+    with pytest.raises(NotFound, match=r"isn't there or is empty, and it was when this build looked"):
+        sources.realise(spec, RATE_HZ, {"made": unseen}, RULE)
 
 
 @pytest.mark.parametrize("damage", ["not a database", "cut short", "zeros inside", "one value changed"])

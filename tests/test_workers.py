@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from builder import progress
-from builder.errors import WorkerDied
+from builder import progress, sight
+from builder.engines import tell
+from builder.errors import NotFound, WorkerDied
 from builder.progress import Progress
-from builder.workers import Crew, processes, tell
+from builder.workers import Crew, Local
 
 
 class Awkward(Exception):
@@ -90,10 +91,23 @@ def test_workers_that_cannot_start_end_the_run() -> None:
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_worker_that_begins_with_an_error_of_ours_says_it(tmp_path: Path, n_workers: int) -> None:
+    """What its beginning raises arrives as it is: here, that it sees another folder than its parent."""
+    with sight.shown(tmp_path) as mark:
+        other = tmp_path / "other"
+        with (
+            pytest.raises(NotFound, match=r"the output folder \S+other isn't there"),
+            Local(n_workers).each(start=sight.check_shown, arguments=(other, mark)) as each,
+        ):
+            list(each(abs, [-1]))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
 def test_a_map_over_workers_is_in_order_and_heard(tmp_path: Path, n_workers: int) -> None:
     """As the builtin, twice on the same workers, with everything told; outside, nobody listens."""
     told: list[Any] = []
-    with processes(n_workers, lambda task, value: told.append(value)) as each:
+    with Local(n_workers).each(lambda task, value: told.append(value)) as each:
         for _ in range(2):
             assert list(each(work, range(5), [str(tmp_path)] * 5, ["" for _ in range(5)])) == [0, 2, 4, 6, 8]
     assert told == [(1, 0)] * 10
