@@ -452,7 +452,10 @@ def _build(arguments: argparse.Namespace) -> int:
     print(f"the audit passes all of its {len(found['gates'])} gates. See {page}. Try next:")
     dataset = "" if built.out == DEFAULT_OUT else f" --dataset {built.out}"
     dataset += "" if arguments.recipe == DEFAULT_RECIPE else f" --recipe {arguments.recipe}"
-    print(f'  .venv/bin/python -c \'from datasets import load_dataset; print(load_dataset("{built.out}", "{dimension}"))\'')
+    named = f'"{built.out}", "{dimension}"'
+    if not isinstance(built.out, Path):
+        named = f'"parquet", data_files="{built.out}/data/{dimension}/*.parquet"'
+    print(f"  .venv/bin/python -c 'from datasets import load_dataset; print(load_dataset({named}))'")
     print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
     print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")
     print("  make build SEED=2                                  # fresh splits")

@@ -187,7 +187,7 @@ def _shards(root: Path, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]
             "description": f"{item['n_rows']} clips of the split {split_of(item['shard'])}.",
             "containedIn": {"@id": REPO},
             "contentUrl": path,
-            "contentSize": f"{(root / path).stat().st_size} B",
+            "contentSize": f"{places.size_bytes(root / path)} B",
             "encodingFormat": PARQUET,
             "sha256": item["parquet_sha256"],
         }

@@ -270,7 +270,7 @@ def _vctk_sex(root: Path) -> dict[str, str | None]:
 
 def _chapters(root: Path, rule: LayoutRule, listing: Listing, suffix: str) -> Iterator[tuple[str, str, str]]:
     """Member, speaker and folder of each part/speaker/chapter/utterance file with a suffix."""
-    parts = rule.parts or tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")))
+    parts = rule.parts or tuple(name for name in places.folders(root) if not name.startswith("."))
     for part in parts:
         if not places.is_folder(root / part):
             raise CorpusUnavailable(f"{root}: no folder {part} in it")

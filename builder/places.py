@@ -12,7 +12,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -187,6 +187,24 @@ def names(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
 
 
+def folders(root: Path) -> list[str]:
+    """Names of the folders right below a folder, sorted."""
+    if not is_remote(root):
+        return sorted(entry.name for entry in root.iterdir() if entry.is_dir())
+    fs, name = _at(root)
+    with asked(root):
+        return sorted(item["name"].rstrip("/").rpartition("/")[2] for item in fs.ls(name, detail=True) if item["type"] == "directory")
+
+
+def size_bytes(path: Path) -> int:
+    """Of a file."""
+    if not is_remote(path):
+        return path.stat().st_size
+    fs, name = _at(path)
+    with asked(path):
+        return int(fs.info(name)["size"])
+
+
 def content(path: Path) -> bytes:
     """A whole file, in one request; FileNotFoundError if it isn't there."""
     if not is_remote(path):
@@ -275,9 +293,13 @@ def remove(root: Path, listed: Iterable[str]) -> None:
     """Remove files below a remote folder; those that aren't there needn't be removed."""
     fs, _ = _at(root)
     for start in range(0, len(some := list(listed)), AT_ONCE):
+        gone = [_at(root / name)[1] for name in some[start : start + AT_ONCE]]
         with asked(root):
             try:
-                fs.rm([_at(root / name)[1] for name in some[start : start + AT_ONCE]])
+                fs.rm(gone)
             except FileNotFoundError as error:
                 if _no_bucket(error):
                     raise
+                for name in gone:  # not every store goes on with the others
+                    with suppress(FileNotFoundError):
+                        fs.rm_file(name)

@@ -3,7 +3,8 @@
 A store has no exchange of folders. So a mark, `<out>.partial.swap`, says that what lies in `<out>.partial` is whole and valid; then
 the old manifest goes, which makes the old dataset none; the new files are copied inside the store, those that the new one doesn't have
 are removed, and its manifest comes last. Only when the mark says that all is copied, the copy in `<out>.partial` is removed. Cut off
-anywhere, the next build goes on from the mark.
+anywhere, the next build goes on from the mark. A shard that the manifest doesn't list, from a worker that outlived its build, stays
+behind.
 
 The lock is an object that's written only if it isn't there (`If-None-Match: *`). It names a token, which this machine keeps in a file
 that the owner has locked: so a lock whose owner was killed on this machine is known for certain, and taken over; one of another machine
@@ -139,7 +140,9 @@ def recover(partial: Path, out: Path, mark: Path, say: Say) -> None:
 
 
 def _copy_all(partial: Path, out: Path) -> None:
-    wanted = places.names(partial)
+    shards = [item["shard"] for item in json.loads(places.content(partial / MANIFEST))["shards"]]
+    listed = {f"{folder}/{name}{ending}" for name in shards for folder, ending in (("data", ".parquet"), ("reports", ".json"))}
+    wanted = [name for name in places.names(partial) if name in listed or not name.startswith(("data/", "reports/"))]
     places.remove(out, [MANIFEST])
     for name in wanted:
         if name != MANIFEST:
