@@ -323,7 +323,9 @@ def _overlap_faults(where: Sequence[str], listed: Sequence[Sequence[Recording]])
 
 
 def _where(path: Path, value: str) -> str:
-    """Where a folder was looked for, for people: beside the recipe, or where the environment says."""
+    """Where a folder was looked for, for people: beside the recipe, there if it's a URL, or where the environment says."""
+    if places.is_url(value):
+        return "there"
     return f"as {corpus_recipe.place(path, value)}" if corpus_recipe.VARIABLE.match(value) else f"beside {path.name}"
 
 

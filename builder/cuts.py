@@ -83,7 +83,10 @@ class Survey:
 def file_digest(corpus: Corpus, recording: Recording) -> str:
     """The first 16 hexadecimal digits of the SHA-256 of a recording's file; empty if there's no such file."""
     stamp = _stamp(corpus, recording.member)
-    return _digest_cached(corpus.location[recording.member], stamp) if stamp else ""
+    try:
+        return _digest_cached(corpus.location[recording.member], stamp) if stamp else ""
+    except FileNotFoundError:  # since it was listed
+        return ""
 
 
 def _stamp(corpus: Corpus, member: str) -> Stamp | None:
@@ -119,7 +122,10 @@ def _read_cached(
     min_rate_hz: int,
     rate_hz: int,
 ) -> Sound:
-    content = _fetched(path, stamp) if places.is_remote(path) else None
+    try:
+        content = _fetched(path, stamp) if places.is_remote(path) else None
+    except FileNotFoundError as error:  # since it was listed
+        raise Refused(Reason.UNREADABLE, "no such file") from error
     samples, found_hz = audio.read(path, dict(raw) if raw else None, content)
     wild = ~(np.abs(samples) < LARGEST_SAMPLE)
     if np.any(wild):

@@ -9,10 +9,12 @@ environment or fsspec's configuration, never from a URL.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -101,8 +103,19 @@ def whole(path: Path) -> Path:
 
 def _at(path: Path) -> tuple[Any, str]:
     """File system and name in it of a remote place."""
+    _quieten()
     remote: Any = path
     return remote.fs, remote.path
+
+
+@cache
+def _quieten() -> None:
+    """Keep out of the log what a store's client says of its own tasks: the call that failed raises it as well."""
+    logging.getLogger("asyncio").addFilter(lambda record: not (record.exc_info and _is_foreign(record.exc_info[1])))
+
+
+def _is_foreign(error: BaseException | None) -> bool:
+    return type(error).__module__.split(".")[0] in FOREIGN
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -118,7 +131,7 @@ def asked(path: Path) -> Iterator[None]:
             raise
         if type(error) is OSError and error.errno is None:  # pyarrow's way to say that a file is damaged
             raise
-        if not isinstance(error, (OSError, TimeoutError)) and type(error).__module__.split(".")[0] not in FOREIGN:
+        if not isinstance(error, (OSError, TimeoutError)) and not _is_foreign(error):
             raise
         raise StoreFault(_told(error, path)) from error
 
@@ -138,7 +151,7 @@ def _told(error: Exception, path: Path) -> str:
         return f"{path}: no credentials ({said}): set {CREDENTIALS}"
     if isinstance(error, PermissionError):
         return f"{path}: access denied ({said}): these credentials may not do this there; see {CREDENTIALS}"
-    if type(error).__module__.split(".")[0] in FOREIGN or isinstance(error, (ConnectionError, TimeoutError)):
+    if _is_foreign(error) or isinstance(error, (ConnectionError, TimeoutError)):
         ask = "the network" if str(path).startswith("hf://") else "the network and AWS_ENDPOINT_URL"
         return f"{path}: no answer ({said}): check {ask}, and run the same command again: what was finished is kept"
     return f"{path}: the store can't do this ({said}); run the same command again: what was finished is kept"

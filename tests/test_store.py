@@ -459,7 +459,7 @@ def test_a_plan_does_not_know_where_a_corpus_lies(tmp_path: Path, s3: s3fs.S3Fil
 @pytest.mark.parametrize(
     ("root", "said"),
     [
-        (f"s3://{BUCKET}/none", rf"s3://{BUCKET}/none: no such folder"),
+        (f"s3://{BUCKET}/none", rf"s3://{BUCKET}/none: no such folder there"),
         ("s3://nowhere-made/none", "there is no such bucket"),
         ("gopher://x/y", "the protocol gopher:// isn't known"),
         ("s3://a:b@c/d", "no name or password may stand in a URL"),
