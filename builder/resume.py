@@ -179,6 +179,7 @@ def locked(out: Path, *, shared: bool = False) -> Iterator[None]:
     """
     path = _beside(out, ".partial.lock")
     if places.is_remote(out):
+        check_replaceable(out)
         with remote.locked(path, partial_of(out)):
             yield
         return

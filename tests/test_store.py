@@ -353,6 +353,36 @@ def test_faults_of_a_dataset_there_are_found(s3: s3fs.S3FileSystem, whole: dict[
     assert f"no dataset at {OUT}-none" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_workers_see_what_fsspec_is_told(s3: s3fs.S3FileSystem, whole: dict[str, bytes], endpoint: str) -> None:
+    """Keys and endpoint that are only in fsspec's own variables reach two worker processes."""
+    told = {
+        "FSSPEC_S3_KEY": KEYS["AWS_ACCESS_KEY_ID"],
+        "FSSPEC_S3_SECRET": KEYS["AWS_SECRET_ACCESS_KEY"],
+        "FSSPEC_S3_ENDPOINT_URL": endpoint,
+    }
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    command = [sys.executable, "-m", "builder", "validate", "--dataset", OUT, "--workers", "2"]
+    env |= {**told, "PYTHONPATH": str(ROOT), "AWS_EC2_METADATA_DISABLED": "true"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{OUT}: 9 rows, 0 faults" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_single_shard_is_made_there_and_kept(s3: s3fs.S3FileSystem, audited: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`shard` writes one to the unfinished build; the build keeps it. A bucket's top is no place for one."""
+    recipe, name = audited.parent / "noise.yaml", "loudness/train-00000-of-00001"
+    assert run("shard", name, "--recipe", recipe, "--out", f"s3://{BUCKET}") == 1
+    assert "names no folder in a bucket" in capsys.readouterr().err
+    assert run("shard", name, "--recipe", recipe, "--out", OUT) == 0
+    assert s3.find(BUCKET) == [f"{HELD}.partial/data/{name}.parquet", f"{HELD}.partial/reports/{name}.json"]
+    planned, _ = pipeline.load_plan(recipe, None)
+    mine = next(item for item in planned.shards if item.name == name)
+    report, fault = resume.look(resume.partial_of(places.parsed(OUT)), mine, factory_digest())
+    assert (report is not None, fault) == (True, None)
+
+
 # -- no answer, or no --------------------------------------------------------------------------------------------------
 
 
@@ -593,6 +623,8 @@ print(HfApi().upload_folder(repo_id="acme/made", repo_type="dataset", folder_pat
                 VOCALGRAD_CACHE=str(tmp_path / f"cache-{name}"), timeout_s=300,
             )  # fmt: skip
             assert (tmp_path / name / "manifest.json").is_file(), done.err
-        none = hub.python(command, "sources", "--recipe", str(tmp_path / "gone.yaml"))
-        assert "Traceback" not in none.err
+        recipe_of(tmp_path, [{**SHAPES["vctk-0.80"][1][0], "folder": f"hf://datasets/acme/gone@{'0' * 40}/corpus"}])
+        none = hub.python(command, "sources", "--recipe", str(tmp_path / "recipe.yaml"), VOCALGRAD_CACHE=str(tmp_path / "cache"))
+        assert none.status == 1
+        assert f"hf://datasets/acme/gone@{'0' * 40}/corpus: no such folder there" in none.err
     assert files(tmp_path / "here") == files(tmp_path / "there")
