@@ -59,15 +59,15 @@ def _parser() -> argparse.ArgumentParser:
         added = stages.add_parser(name, help=text, description=text)
         added.set_defaults(run=run)
         if planned:
-            added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe file (default: %(default)s)")
+            added.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe file (default: %(default)s)")
             said = "seed to use instead of the recipe's: a number, or env:NAME for a secret in an environment variable"
             added.add_argument("--seed", type=_seed, default=None, help=said)
         return added
 
     def on_clip(added: argparse.ArgumentParser) -> None:
         added.add_argument("id", help="identifier of a published clip, or its beginning")
-        added.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-        added.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
+        added.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
+        added.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
 
     def with_workers(added: argparse.ArgumentParser, *, anywhere: bool = True) -> None:
         said = "processes (default: all cores); a running scheduler has its own"
@@ -87,38 +87,40 @@ def _parser() -> argparse.ArgumentParser:
     with_workers(on)
     on = stage("plan", _plan, "print what would be built: shards, cells, candidates", planned=True)
     with_workers(on)
-    on.add_argument("--diff", type=Path, default=None, metavar="DATASET", help="a built dataset, or its manifest: print what would change")
+    on.add_argument(
+        "--diff", type=_place, default=None, metavar="DATASET", help="a built dataset, or its manifest: print what would change"
+    )
     on = stage("render", _render, "make a published clip again from its row and prove it by checksum")
     on_clip(on)
-    on.add_argument("--to", type=Path, default=None, help="FLAC file to write (default: ID.flac)")
+    on.add_argument("--to", type=_local, default=None, help="FLAC file to write (default: ID.flac)")
     on = stage("measure", _measure, "measure every dimension of a sound file")
-    on.add_argument("file", type=Path)
+    on.add_argument("file", type=_local)
     on.add_argument("--json", action="store_true", help="print whole contours as JSON")
     on_clip(stage("label", _label, "say what a published clip's own bytes say, beside its published label"))
     on = stage("shard", _shard, "make one shard alone, by name as `vocalgrad plan` prints it", planned=True)
     on.add_argument("name", help="such as pitch/test-00000-of-00001")
-    on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--out", type=_place, default=DEFAULT_OUT, help="folder, or URL such as s3://bucket/vocalgrad (default: %(default)s)")
     on = stage("card", _card, "write the dataset's README with its picture, and croissant.json, again from its manifest, shards and audit")
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT)
     on.add_argument("--url", metavar="ADDRESS", help="page where the dataset is, or will be, published; for croissant.json")
     on.add_argument("--published", metavar="DAY", help="day of its publication, such as 2026-01-31; for croissant.json")
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT)
     on.add_argument("--again", type=_count, default=0, metavar="K", help="also make K clips again from their rows; needs the sources")
-    on.add_argument("--recipe", type=Path, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
+    on.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
     with_workers(on)
     on = stage("audit", _audit, "measure what else than the label's property moves; print, and write audit/audit.json and report.html")
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT)
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT)
     on.add_argument("--pairs", type=_count, default=48, help="pairs per dimension that are measured in full (default: %(default)s)")
     with_workers(on)
     on = stage(
         "release-check", _release_check, "is the recipe's version ready to be released: changelog, working tree, dataset", planned=True
     )
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-    on.add_argument("--source", type=Path, default=Path(), help="folder of the source, with CHANGELOG.md (default: here)")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
+    on.add_argument("--source", type=_local, default=Path(), help="folder of the source, with CHANGELOG.md (default: here)")
     on = stage("publish", _publish, "put a finished, audited dataset on the Hugging Face Hub: one commit, compared, then tagged")
     on.add_argument("repo", help="namespace/name on the Hub")
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--private", action="store_true", help="make the repository private")
     on.add_argument("--pr", action="store_true", help="propose it in a pull request instead")
     on.add_argument("--dry-run", action="store_true", help="only print what would be sent")
@@ -127,26 +129,26 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("version", help="namespace/name@tag on the Hub")
     with_workers(on, anywhere=False)
     on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
-    on.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--out", type=_place, default=DEFAULT_OUT, help="folder, or URL such as s3://bucket/vocalgrad (default: %(default)s)")
     with_workers(on)
     on = stage("export", _export, "write clips and metadata as files, for harnesses that don't read Parquet")
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--as", dest="form", required=True, choices=("audiofolder", "webdataset", "jsonl"), help="how to write them")
-    on.add_argument("--to", type=Path, required=True, help="folder to make")
+    on.add_argument("--to", type=_local, required=True, help="folder to make")
     on.add_argument("--config", default="all", help="configuration, such as a dimension (default: %(default)s)")
     on.add_argument("--split", default=None, help="split (default: every one)")
     on = stage("show", _show, "draw a published clip with its contours; given a dimension, pairs of it, rising beside falling")
     on_clip(on)
-    on.add_argument("--to", type=Path, default=None, help="PNG file to write (default: ID.png)")
+    on.add_argument("--to", type=_local, default=None, help="PNG file to write (default: ID.png)")
     on = stage("commit-split", _commit_split, "write a commitment to a split that is held private, and the secret that opens it")
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--split", default="test", help="split that is held private (default: %(default)s)")
-    on.add_argument("--out", type=Path, required=True, help="file of the commitment, to publish now")
-    on.add_argument("--secret", type=Path, default=None, help="file of the secret, to publish with the data (default: OUT with .secret)")
+    on.add_argument("--out", type=_local, required=True, help="file of the commitment, to publish now")
+    on.add_argument("--secret", type=_local, default=None, help="file of the secret, to publish with the data (default: OUT with .secret)")
     on = stage("reveal-split", _reveal_split, "check that a dataset's split is what was committed to")
-    on.add_argument("--dataset", type=Path, default=DEFAULT_OUT, help="folder of the dataset (default: %(default)s)")
-    on.add_argument("--commitment", type=Path, required=True, help="file that was published first")
-    on.add_argument("--secret", type=Path, required=True, help="file that was published with the data")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
+    on.add_argument("--commitment", type=_local, required=True, help="file that was published first")
+    on.add_argument("--secret", type=_local, required=True, help="file that was published with the data")
     return parser
 
 
@@ -157,6 +159,25 @@ def _seed(text: str) -> int:
         return seeds.parsed(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _place(text: str) -> Path:
+    """A folder, or a URL."""
+    from builder import places
+    from builder.errors import StoreFault
+
+    try:
+        return places.parsed(text)
+    except StoreFault as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _local(text: str) -> Path:
+    """A file or folder of this machine."""
+    path = _place(text)
+    if not isinstance(path, Path):
+        raise argparse.ArgumentTypeError(f"{text} is no file or folder of this machine; copy it here, or write here and copy it there")
+    return path
 
 
 def _count(text: str) -> int:
@@ -345,6 +366,7 @@ def _shard(arguments: argparse.Namespace) -> int:
     filler.run()
     partial = resume.partial_of(arguments.out)
     with resume.locked(arguments.out, shared=True):
+        resume.go_on(arguments.out, _say)
         report = pipeline.write_shard(mine, filler, partial, factory_digest())
     print(pipeline.table((report,)))
     print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
@@ -402,8 +424,11 @@ def _faults(folder: Path, engine: Engine) -> list[str]:
 
 def _publish(arguments: argparse.Namespace) -> int:
     from builder import publish, release
-    from builder.errors import DatasetInvalid
+    from builder.errors import DatasetInvalid, VocalgradError
 
+    if not isinstance(arguments.dataset, Path):
+        told = f"publish sends files of this machine: copy {arguments.dataset} here, such as with `aws s3 sync`, and name the folder"
+        raise VocalgradError(f"{told} with --dataset")
     seen = publish.look(release.read(arguments.dataset), arguments.repo, private=arguments.private, say=_say)
     if seen.tagged is not None:
         print(f"{arguments.repo}@{seen.release.tag} is published already, on commit {seen.tagged}: nothing is sent")
@@ -463,7 +488,10 @@ def _build_on(engine: Engine, arguments: argparse.Namespace) -> int:
     print(f"the audit passes all of its {len(found['gates'])} gates. See {page}. Try next:")
     dataset = "" if built.out == DEFAULT_OUT else f" --dataset {built.out}"
     dataset += "" if arguments.recipe == DEFAULT_RECIPE else f" --recipe {arguments.recipe}"
-    print(f'  .venv/bin/python -c \'from datasets import load_dataset; print(load_dataset("{built.out}", "{dimension}"))\'')
+    named = f'"{built.out}", "{dimension}"'
+    if not isinstance(built.out, Path):
+        named = f'"parquet", data_files="{built.out}/data/{dimension}/*.parquet"'
+    print(f"  .venv/bin/python -c 'from datasets import load_dataset; print(load_dataset({named}))'")
     print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
     print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")
     print("  make build SEED=2                                  # fresh splits")

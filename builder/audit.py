@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from builder import cues, fingerprints, leakage, middles, printout, shortcuts, truth
+from builder import cues, fingerprints, leakage, middles, places, printout, shortcuts, truth
 from builder.acoustics import audio, curves
 from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES
 from builder.keys import digest, rank_of, spoken_key
@@ -65,14 +65,14 @@ def run(
     """
     swept = [item["shard"] for item in manifest["shards"] if not item["shard"].startswith(f"{CONTROLS}/")]
     chosen = _sample(root, swept, n_pairs)
-    examine = partial(_examine, str(root), listeners=dict(listeners or {}), sex=manifest["sources"]["sex"])
+    examine = partial(_examine, root, listeners=dict(listeners or {}), sex=manifest["sources"]["sex"])
     found = list(each(examine, swept, [chosen[name] for name in swept]))
     heard = [clip for shard in found for clip in shard["heard"]]
     clips = [clip for shard in found for clip in shard["clips"]]
     changes = [change for shard in found for change in shard["changes"]]
     report = {
         "release": manifest["release"],
-        "manifest_sha256": hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest(),
+        "manifest_sha256": hashlib.sha256(places.content(root / "manifest.json")).hexdigest(),
         "pairs_per_dimension": n_pairs,
         "truth": truth.table(heard),
         "imposed": truth.imposed(manifest["imposed"]),
@@ -116,13 +116,13 @@ def _sample(root: Path, shards: Sequence[str], n_pairs: int) -> dict[str, list[s
 
 
 def _examine(
-    root: str, shard_name: str, chosen: Sequence[str], listeners: Mapping[str, truth.Listener], sex: Mapping[str, str]
+    root: Path, shard_name: str, chosen: Sequence[str], listeners: Mapping[str, truth.Listener], sex: Mapping[str, str]
 ) -> dict[str, list[dict[str, Any]]]:
     """Figures of every clip of a shard and what listeners say of it; for the chosen pairs what the sweep moved in every dimension."""
     clips, heard = [], []
     sounds: dict[tuple[str, int], tuple[dict[str, Any], Sound]] = {}
     wanted = set(chosen)
-    for row in read_rows(Path(root), shard_name, COLUMNS):
+    for row in read_rows(root, shard_name, COLUMNS):
         sound = audio.from_flac(row["audio"]["bytes"])
         clips.append({"shard": shard_name, "split": split_of(shard_name), **_clip_figures(row, sound)})
         heard.append(truth.of_clip(row, sound, listeners, sex))

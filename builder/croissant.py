@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from builder import licences, responsible
+from builder import licences, places, responsible
 from builder.columns import described, files_of
 from builder.errors import VocalgradError
 from builder.folder import front_matter, shards_in
@@ -80,7 +80,7 @@ def write(root: Path, manifest: Mapping[str, Any], url: str | None = None, publi
         raise VocalgradError(f"{published!r} isn't a day, such as 2026-01-31")
     found = responsible.facts(root, manifest)
     configs = front_matter(root)["configs"]
-    checksum = hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest()
+    checksum = hashlib.sha256(places.content(root / "manifest.json")).hexdigest()
     splits = list(dict.fromkeys(cell["split"] for cell in manifest["cells"]))
     dated = {} if published is None else {"datePublished": published}
     content = {
@@ -187,7 +187,7 @@ def _shards(root: Path, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]
             "description": f"{item['n_rows']} clips of the split {split_of(item['shard'])}.",
             "containedIn": {"@id": REPO},
             "contentUrl": path,
-            "contentSize": f"{(root / path).stat().st_size} B",
+            "contentSize": f"{places.size_bytes(root / path)} B",
             "encodingFormat": PARQUET,
             "sha256": item["parquet_sha256"],
         }

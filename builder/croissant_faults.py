@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from datasets import Audio, List
 
+from builder import places
 from builder.columns import files_of, type_of
 from builder.croissant import CONFORMS_TO, CONTEXT, CROISSANT, REPO, SPLITS, content_name, is_day
 from builder.folder import CARD_AGAIN, NO_CARD, front_matter, shards_in
@@ -39,7 +40,7 @@ def faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     A card that can't be read is told by `folder.card_faults`; then configurations aren't compared.
     """
     try:
-        described = json.loads((root / CROISSANT).read_text(encoding="utf-8"))
+        described = json.loads(places.text(root / CROISSANT))
     except (OSError, ValueError) as error:
         yield f"{CROISSANT}: can't be read ({type(error).__name__}): {CARD_AGAIN}"
         return
@@ -111,7 +112,7 @@ def _of_this_build(root: Path, described: Node, manifest: Mapping[str, Any]) -> 
     """Another release, or files whose checksums or places aren't the manifest's."""
     if described.get("version") != manifest["release"]:
         yield f"version {described.get('version')} isn't the manifest's {manifest['release']}"
-    checksum = hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest()
+    checksum = hashlib.sha256(places.content(root / "manifest.json")).hexdigest()
     url = str(described.get("url"))
     if not urlsplit(url).netloc and url != content_name(checksum):
         yield f"url {url} names no page, and isn't the name of this manifest.json"

@@ -13,6 +13,7 @@ enough (`min_level_dbfs`, its loud frames: too_quiet), unclipped (`max_clipped` 
 
 from __future__ import annotations
 
+import hashlib
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from builder import fetch
+from builder import fetch, places
 from builder.acoustics import audio, bandwidth, meters, praat
 from builder.corpora import Corpus, Recording
 from builder.errors import NotFound, Refused
@@ -34,6 +35,9 @@ WHOLE_SHARE = 0.95
 LARGEST_SAMPLE = 1e4
 MAX_OFFSET = 0.001
 """A constant in the samples beyond this share of full scale is taken out: it would count as sound in every pause."""
+
+
+Stamp = str | tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def check_seen(corpus: Corpus, recording: Recording) -> None:
     taken in their place, on this worker only.
     """
     path = corpus.location[recording.member]
-    if path.is_file() or (path.parent.is_dir() and any(path.parent.iterdir())):
+    if places.is_remote(path) or path.is_file() or (path.parent.is_dir() and any(path.parent.iterdir())):
         return
     raise NotFound(
         f"{socket.gethostname()}: {path.parent} isn't there or is empty, and it was when this build looked at the corpus {corpus.name!r}: "
@@ -94,33 +98,51 @@ def check_seen(corpus: Corpus, recording: Recording) -> None:
 
 def file_digest(corpus: Corpus, recording: Recording) -> str:
     """The first 16 hexadecimal digits of the SHA-256 of a recording's file; empty if there's no such file."""
-    path = corpus.location[recording.member]
-    return _digest_cached(path, *_stamp(path)) if path.is_file() else ""
+    stamp = _stamp(corpus, recording.member)
+    try:
+        return _digest_cached(corpus.location[recording.member], stamp) if stamp else ""
+    except FileNotFoundError:  # since it was listed
+        return ""
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    """What changes when a file is replaced."""
+def _stamp(corpus: Corpus, member: str) -> Stamp | None:
+    """What changes when a file is replaced, in an object store as it was listed; None if there's no such file."""
+    path = corpus.location[member]
+    if places.is_remote(path):
+        return corpus.stamps.get(member)
+    if not path.is_file():
+        return None
     found = path.stat()
     return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=4096)
-def _digest_cached(path: Path, *stamp: int) -> str:
+def _digest_cached(path: Path, stamp: Stamp) -> str:
+    content = _fetched(path, stamp) if places.is_remote(path) else None
+    return (fetch.sha256_of(path) if content is None else hashlib.sha256(content).hexdigest())[:16]
+
+
+@lru_cache(maxsize=2)
+def _fetched(path: Path, stamp: Stamp) -> bytes:
+    """A file of an object store, kept as its checksum and its samples are asked for one after the other."""
     del stamp
-    return fetch.sha256_of(path)[:16]
+    return places.content(path)
 
 
 @lru_cache(maxsize=64)
 def _read_cached(
     path: Path,
-    stamp: tuple[int, int],
+    stamp: Stamp,
     raw: tuple[tuple[str, int | str], ...] | None,
     channels: str,
     min_rate_hz: int,
     rate_hz: int,
 ) -> Sound:
-    del stamp
-    samples, found_hz = audio.read(path, dict(raw) if raw else None)
+    try:
+        content = _fetched(path, stamp) if places.is_remote(path) else None
+    except FileNotFoundError as error:  # since it was listed
+        raise Refused(Reason.UNREADABLE, "no such file") from error
+    samples, found_hz = audio.read(path, dict(raw) if raw else None, content)
     wild = ~(np.abs(samples) < LARGEST_SAMPLE)
     if np.any(wild):
         raise Refused(
@@ -146,10 +168,10 @@ def read_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sampl
         `unreadable`, `not_finite`, `not_mono`, `rate_too_low` or `too_short`.
     """
     raw = tuple(sorted(recording.raw.items())) if recording.raw else None
-    path = corpus.location[recording.member]
-    if not path.is_file():
+    stamp = _stamp(corpus, recording.member)
+    if stamp is None:
         raise Refused(Reason.UNREADABLE, "no such file")
-    return _read_cached(path, _stamp(path), raw, rule.channels, rule.min_rate_hz, sample_rate_hz)
+    return _read_cached(corpus.location[recording.member], stamp, raw, rule.channels, rule.min_rate_hz, sample_rate_hz)
 
 
 def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:

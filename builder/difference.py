@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from builder import plan
+from builder import places, plan
 from builder.layout import read_manifest, read_rows
 from builder.plan import Plan
 from builder.recipe import SPEECH_KINDS, SPLITS
@@ -77,7 +77,7 @@ def between(planned: Plan, path: Path) -> Difference:
         Its manifest or shards can't be read.
     """
     manifest = read_manifest(path)
-    whole = path.is_dir() and (path / "data").is_dir()
+    whole = places.is_folder(path) and places.is_folder(path / "data")
     used = planned.recipe
     before: Held = {"speaker": {name: {split} for name, split in manifest.get("sources", {}).get("speakers", {}).items()}}
     if whole:

@@ -10,6 +10,7 @@
     ├── WorkerDied              worker processes ended without an answer (out of memory, killed)
     ├── ClusterUnusable         a dask cluster can't be reached, has no workers, or has some that can't make the same bytes
     ├── DiskFull                there's no space left to write a file
+    ├── StoreFault              an object store can't be reached, or doesn't do what is asked
     ├── DatasetInvalid          the bytes of a built dataset aren't what its manifest says
     ├── NotPublished            a dataset can't be published or fetched, or the Hub refused
     └── NotFound                no such clip, dataset or file
@@ -78,6 +79,10 @@ class DiskFull(VocalgradError):
 
     def __reduce__(self) -> tuple[type[DiskFull], tuple[Path]]:
         return type(self), (self.path,)
+
+
+class StoreFault(VocalgradError):
+    """A place in an object store can't be read or written; what was finished is kept."""
 
 
 class DatasetInvalid(VocalgradError):

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import yaml
 
+from builder import places
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, split_of
 
 CARD = "README.md"
@@ -36,7 +37,7 @@ LOCAL_NAMES = ("localhost", "runner", "ubuntu", "debian", "linux", "docker", "ma
 def file_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     """Shards that are listed and not there, or there and not listed."""
     listed = {f"data/{item['shard']}.parquet" for item in manifest["shards"]}
-    present = {path.relative_to(root).as_posix() for path in root.glob("data/**/*") if path.is_file()}
+    present = {f"data/{name}" for name in places.names(root / "data")}
     yield from (f"{name}: listed in the manifest and not there" for name in sorted(listed - present))
     yield from (f"{name}: there and not listed in the manifest" for name in sorted(present - listed))
 
@@ -102,7 +103,7 @@ def _config_faults(
 
 def front_matter(root: Path) -> dict[str, Any]:
     """The card's YAML; raises one of `NO_CARD`."""
-    found: dict[str, Any] = yaml.safe_load((root / CARD).read_text(encoding="utf-8").split("---\n")[1])
+    found: dict[str, Any] = yaml.safe_load(places.text(root / CARD).split("---\n")[1])
     return found
 
 
@@ -124,11 +125,11 @@ def shards_in(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[Ma
 
 def local_faults(root: Path) -> Iterator[str]:
     """Text that holds a path or the name of the machine that built it; a shard's text is looked through by `local_in`."""
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and path.suffix in (".md", ".json"):
-            told = local_in(path.read_bytes())
+    for name in places.names(root):
+        if name.endswith((".md", ".json")):
+            told = local_in(places.content(root / name))
             if told:
-                yield f"{path.relative_to(root)}: holds {told}"
+                yield f"{name}: holds {told}"
 
 
 def local_in(content: bytes) -> str | None:

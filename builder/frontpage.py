@@ -11,7 +11,7 @@ import jinja2
 from builder import card, release, show
 from builder.errors import DatasetInvalid
 from builder.folder import PICTURE
-from builder.layout import publish_file, read_rows
+from builder.layout import publish_file, read_rows, temporary_for
 from builder.recipe import KINDS
 
 TYPICAL_JND = 4.0
@@ -33,9 +33,9 @@ def write(root: Path, manifest: Mapping[str, Any]) -> None:
         No pair is in the dataset, its audit is damaged, or another version of this package made them.
     """
     audit = release.audit_of(root)
-    temporary = root / f".{PICTURE}"
-    show.sheet([example(root, manifest)], temporary)
-    publish_file(temporary, root / PICTURE)
+    with temporary_for(root / PICTURE) as temporary:
+        show.sheet([example(root, manifest)], temporary)
+        publish_file(temporary, root / PICTURE)
     try:
         card.write(root, manifest, manifest["recipe"]["sample_rate_hz"], audit)
     except (KeyError, jinja2.UndefinedError) as error:

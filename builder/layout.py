@@ -6,7 +6,7 @@
               reports/<dimension>/<split>-00000-of-00001.json
               audit/audit.json  audit/report.html  audit/*.png      once it was audited
 
-Files are written under a temporary name, synced, and renamed.
+Files are written under a temporary name, synced, and renamed; in an object store, made on this machine and sent whole.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
 
+from builder import places
 from builder.dimensions import MEASURES
 from builder.errors import DatasetInvalid, DiskFull, NotFound
 from builder.records import Direction, ShardPlan
@@ -106,9 +108,9 @@ def read_manifest(root: Path) -> dict[str, Any]:
     DatasetInvalid
         There is one, and it's damaged.
     """
-    path = root if root.is_file() else root / "manifest.json"
+    path = root if not places.is_remote(root) and root.is_file() else root / "manifest.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(places.text(path))
     except OSError as error:
         raise NotFound(f"no dataset at {root}: build one with `make build`, or name its folder with --dataset") from error
     except ValueError as error:
@@ -130,7 +132,8 @@ def read_rows(root: Path, shard_name: str, columns: list[str] | None = None) -> 
     """
     path = root / "data" / f"{shard_name}.parquet"
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
+        with places.opened(path, parts=columns is not None and "audio" not in columns) as stream:
+            rows: list[dict[str, Any]] = pq.read_table(stream, columns=columns).to_pylist()
     except (OSError, ValueError) as error:
         raise DatasetInvalid(f"{path} can't be read: {str(error).splitlines()[0]}; build the dataset again") from error
     return rows
@@ -138,23 +141,28 @@ def read_rows(root: Path, shard_name: str, columns: list[str] | None = None) -> 
 
 @contextmanager
 def temporary_for(path: Path) -> Iterator[Path]:
-    """A hidden name beside `path` to write to, its folder made; nothing is left under it afterwards.
+    """A hidden name beside `path` to write to, its folder made, or a name on this machine if that's in an object store.
+
+    Nothing is left under it afterwards.
 
     Raises
     ------
     DiskFull
         There was no space.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    here = Path(tempfile.mkdtemp(prefix="vocalgrad-")) / path.name if places.is_remote(path) else path
+    temporary = here.with_name(f".{here.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        here.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(path) from error
+            raise DiskFull(here) from error
         raise
     finally:
         temporary.unlink(missing_ok=True)
+        if here is not path:
+            here.parent.rmdir()
 
 
 def is_temporary(path: Path) -> bool:
@@ -163,16 +171,19 @@ def is_temporary(path: Path) -> bool:
 
 
 def clear_temporary(folder: Path) -> None:
-    """Remove what a writer that was killed has left in a folder."""
-    for path in folder.glob(".*"):
+    """Remove what a writer that was killed has left in a folder; an object store holds nothing half-written."""
+    for path in () if places.is_remote(folder) else folder.glob(".*"):
         path.unlink()
 
 
 def publish_file(temporary: Path, path: Path) -> str:
-    """Sync a finished temporary file, rename it into place, sync its folder, and return its SHA-256."""
+    """Sync a finished temporary file, rename it into place (or send it), sync its folder, and return its SHA-256."""
     with temporary.open("rb+") as stream:
         os.fsync(stream.fileno())
         checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+    if places.is_remote(path):
+        places.put(temporary, path)
+        return checksum
     temporary.replace(path)
     sync_folder(path.parent)
     return checksum
@@ -188,7 +199,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def copy_file(source: Path, path: Path) -> None:
-    """Copy a file under a temporary name, synced and renamed."""
+    """Copy a file under a temporary name, synced and renamed; inside an object store, by the store."""
+    if places.is_remote(source):
+        places.copy(source, path)
+        return
     with temporary_for(path) as temporary:
         shutil.copyfile(source, temporary)
         publish_file(temporary, path)

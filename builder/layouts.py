@@ -10,7 +10,7 @@ import csv
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from builder import places
 from builder.errors import CorpusUnavailable
 from builder.records import Reason
 from builder.strict_yaml import Strict
@@ -162,7 +163,11 @@ def walk(root: Path, listing: Listing, under: str = "") -> Iterator[str]:
     """Paths of the files below `root/under`, relative to `root`, each folder listed once.
 
     A link is followed to a file inside the corpus; one that leads out, to a folder or nowhere is refused, if it could be audio.
+    An object store has no links, and lists all at once.
     """
+    if places.is_remote(root):
+        yield from (f"{under}/{name}" if under else name for name in places.names(root / under if under else root))
+        return
     real = os.path.realpath(root)
     folders = [under]
     while folders:
@@ -196,11 +201,15 @@ def is_audio(member: str) -> bool:
     return member.lower().endswith(AUDIO_SUFFIXES)
 
 
-def _text_of(path: Path) -> str | None:
-    """A whole text file with single blanks; None where there's none, it's empty, or it isn't UTF-8."""
+def _texts(root: Path, wanted: Iterable[str]) -> dict[str, str | None]:
+    """Text files as wholes with single blanks, by name; none of one that isn't there, None where it's empty or isn't UTF-8."""
+    return {name: _text_of(content) for name, content in places.contents(root, wanted).items()}
+
+
+def _text_of(content: bytes) -> str | None:
     try:
-        return " ".join(path.read_text(encoding="utf-8-sig").split()) or None
-    except (OSError, UnicodeDecodeError):
+        return " ".join(content.decode("utf-8-sig").split()) or None
+    except UnicodeDecodeError:
         return None
 
 
@@ -213,7 +222,7 @@ def _lines(path: Path) -> list[str]:
         It isn't UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig").split("\n")
+        return places.text(path, "utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise CorpusUnavailable(f"{path}: not UTF-8 text") from error
     except OSError:
@@ -222,7 +231,7 @@ def _lines(path: Path) -> list[str]:
 
 def _first_folder(root: Path, names: tuple[str, ...], corpus: str) -> str:
     for name in names:
-        if (root / name).is_dir():
+        if places.is_folder(root / name):
             return name
     raise CorpusUnavailable(f"{root}: no folder {' or '.join(names)} in it; the folder of {corpus} has one")
 
@@ -241,11 +250,12 @@ def _vctk(root: Path, rule: LayoutRule, listing: Listing) -> None:
         match = name.fullmatch(member)
         if match:
             mics.setdefault((match[1], match[2]), set()).add(match[3] if two_mics else "")
+    texts = _texts(root, [f"txt/{speaker}/{utterance}.txt" for speaker, utterance in mics])
     for (speaker, utterance), there in mics.items():
         mic = rule.mic if two_mics else ""
         if mic in there:
             member = f"{folder}/{speaker}/{utterance}" + (f"_{mic}.flac" if two_mics else ".wav")
-            text = _text_of(root / "txt" / speaker / f"{utterance}.txt")
+            text = texts.get(f"txt/{speaker}/{utterance}.txt")
             listing.found.append(Listed(member, speaker, sex.get(speaker), "en", text))
         else:
             listing.refused.append(Unlisted(f"{speaker}/{utterance}", Reason.UNREADABLE, f"no recording by {mic}"))
@@ -260,9 +270,9 @@ def _vctk_sex(root: Path) -> dict[str, str | None]:
 
 def _chapters(root: Path, rule: LayoutRule, listing: Listing, suffix: str) -> Iterator[tuple[str, str, str]]:
     """Member, speaker and folder of each part/speaker/chapter/utterance file with a suffix."""
-    parts = rule.parts or tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")))
+    parts = rule.parts or tuple(name for name in places.folders(root) if not name.startswith("."))
     for part in parts:
-        if not (root / part).is_dir():
+        if not places.is_folder(root / part):
             raise CorpusUnavailable(f"{root}: no folder {part} in it")
         for member in walk(root, listing, part):
             steps = member.split("/")
@@ -286,9 +296,10 @@ def _libritts(root: Path, rule: LayoutRule, listing: Listing) -> None:
     """LibriTTS: WAV files, two texts beside each, speakers.tsv."""
     rows = [line.split("\t") for line in _lines(root / "speakers.tsv")]
     sex = {row[0].strip(): sex_of(row[1]) for row in rows if len(row) >= 2}
-    for member, speaker, _ in _chapters(root, rule, listing, ".wav"):
-        text = _text_of(root / f"{member.removesuffix('.wav')}.{rule.transcript}.txt")
-        listing.found.append(Listed(member, speaker, sex.get(speaker), "en", text))
+    found = {member: speaker for member, speaker, _ in _chapters(root, rule, listing, ".wav")}
+    name_of = {member: f"{member.removesuffix('.wav')}.{rule.transcript}.txt" for member in found}
+    texts = _texts(root, name_of.values())
+    listing.found += [Listed(member, speaker, sex.get(speaker), "en", texts.get(name_of[member])) for member, speaker in found.items()]
 
 
 def _common_voice(root: Path, rule: LayoutRule, listing: Listing) -> None:
@@ -334,7 +345,9 @@ def _festvox(root: Path, rule: LayoutRule, listing: Listing) -> None:
 def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
     """Audio files that match a pattern; a text file of the same name beside one holds what is said."""
     left_out = dict.fromkeys(rule.leave_out, 0)
-    for member in walk(root, listing):
+    taken: dict[str, str] = {}
+    there = list(walk(root, listing))
+    for member in there:
         if not (is_audio(member) and fnmatchcase(member, rule.pattern)):
             continue
         matched = next((pattern for pattern in rule.leave_out if fnmatchcase(member, pattern)), None)
@@ -344,8 +357,10 @@ def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
         elif speaker is None:
             listing.refused.append(Unlisted(member, Reason.NO_SPEAKER, "in no folder that could name a speaker"))
         else:
-            text = _text_of((root / member).with_suffix(".txt"))
-            listing.found.append(Listed(member, speaker, rule.sex, None, text))
+            taken[member] = speaker
+    name_of = {member: str(PurePosixPath(member).with_suffix(".txt")) for member in taken}
+    texts = _texts(root, set(name_of.values()) & set(there))
+    listing.found += [Listed(member, speaker, rule.sex, None, texts.get(name_of[member])) for member, speaker in taken.items()]
     for pattern, count in left_out.items():
         if count:
             listing.refused.append(Unlisted(rule.pattern, Reason.LEFT_OUT, f"{count} files match {pattern} of leave_out", count))

@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from builder import checks, croissant, dataset, frontpage, licences, plan, recipe, resume, shard, sight, sources
+from builder import checks, croissant, dataset, frontpage, licences, places, plan, recipe, resume, shard, sight, sources
 from builder.acoustics import voice
 from builder.engines import Engine, tell
 from builder.errors import DatasetInvalid, LicencesForbid
 from builder.factory import factory_digest, versions
 from builder.fill import Context, Filler
-from builder.layout import parquet_path, report_path, write_json
+from builder.layout import parquet_path, read_rows, report_path, write_json
 from builder.licences import Licence
 from builder.plan import Plan
 from builder.progress import Progress
@@ -141,7 +139,7 @@ def build(path: Path, seed: int | None, out: Path, engine: Engine, say: Callable
     VocalgradError
         With what to do; finished shards are kept.
     """
-    asked, out = out, out.resolve()
+    asked, out = out, places.whole(out)
     resume.check_replaceable(out)
     say(f"recipe   {path}")
     planned, gathered = load_plan(path, seed, engine)
@@ -156,7 +154,8 @@ def build(path: Path, seed: int | None, out: Path, engine: Engine, say: Callable
     with resume.locked(out):
         resume.recover(out, say)
         partial = resume.partial_of(out)
-        partial.mkdir(exist_ok=True)
+        if not places.is_remote(partial):
+            partial.mkdir(exist_ok=True)
         context = Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz)
         reports, n_reused = _fill_all(planned, context, partial, out, engine, say)
         _finish(planned, gathered, reports, partial)
@@ -260,5 +259,4 @@ def table(reports: tuple[Mapping[str, Any], ...]) -> str:
 def any_clip(built: Built) -> tuple[str, str]:
     """Identifier and dimension of the first clip: an example for people."""
     first = built.plan.shards[0]
-    rows = pq.read_table(parquet_path(built.out, first), columns=["id"])
-    return str(rows["id"][0]), first.dimension
+    return str(read_rows(built.out, first.name, ["id"])[0]["id"]), first.dimension

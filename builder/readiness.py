@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from builder import places
 from builder.errors import NotPublished, VocalgradError
 from builder.factory import factory_digest
 from builder.layout import read_manifest
@@ -124,5 +125,5 @@ def dataset_faults(root: Path, recipe: Recipe) -> Iterator[str]:
 
 def _made_by_this_code(root: Path, shards: list[str]) -> bool:
     """Whether every shard's report carries the digest of the code and packages that are here; a report that's gone is another fault."""
-    reports = [path for path in (root / "reports" / f"{name}.json" for name in shards) if path.is_file()]
-    return all(json.loads(path.read_text(encoding="utf-8")).get("factory_digest") == factory_digest() for path in reports)
+    found = places.contents(root / "reports", [f"{name}.json" for name in shards])
+    return all(json.loads(content).get("factory_digest") == factory_digest() for content in found.values())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from builder import croissant_faults
+from builder import croissant_faults, places
 from builder.croissant import CROISSANT
 from builder.errors import DatasetInvalid, NotPublished
 from builder.folder import CARD, NO_CARD, PICTURE, card_faults, front_matter, no_card, shards_in
@@ -104,7 +104,7 @@ def read(root: Path) -> Release:
 def faults(root: Path, manifest: Mapping[str, Any]) -> list[str]:
     """What keeps a folder from being published, apart from its rows; one line each, with what to do."""
     wanted = set(wanted_files(manifest))
-    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - set(OF_THE_HUB)
+    there = set(places.names(root)) - set(OF_THE_HUB)
     unknown, missing = sorted(there - wanted), sorted(wanted - there)
     found = [f"{name}: not a file of this dataset: move it away" for name in unknown]
     found += [f"{name}: missing: {_maker(name)}" for name in missing]
@@ -132,7 +132,7 @@ def _maker(name: str) -> str:
 def _audit_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     again = "run `vocalgrad audit` again"
     try:
-        audit = json.loads((root / AUDIT).read_text(encoding="utf-8"))
+        audit = json.loads(places.text(root / AUDIT))
     except ValueError as error:
         yield f"{AUDIT}: damaged ({error}): {again}"
         return
@@ -147,7 +147,7 @@ def _audit_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def audit_is_of(manifest_path: Path, audit: Mapping[str, Any]) -> bool:
     """Whether an audit was made of exactly this manifest; one that doesn't say of which was not."""
-    return bool(audit.get("manifest_sha256") == hashlib.sha256(manifest_path.read_bytes()).hexdigest())
+    return bool(audit.get("manifest_sha256") == hashlib.sha256(places.content(manifest_path)).hexdigest())
 
 
 def audit_of(root: Path) -> dict[str, Any] | None:
@@ -160,7 +160,7 @@ def audit_of(root: Path) -> dict[str, Any] | None:
     """
     path = root / AUDIT
     try:
-        audit: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        audit: dict[str, Any] = json.loads(places.text(path))
         return audit if audit_is_of(root / MANIFEST, audit) else None
     except FileNotFoundError:
         return None

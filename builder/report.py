@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from builder import places
 from builder.acoustics import curves
 from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES
 from builder.keys import rank_of
@@ -165,8 +166,8 @@ def _said(value: Any) -> str:
 def _rejected(root: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Some rejected examples by dimension and reason, from the reports of the shards."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted((root / "reports").rglob("*.json")):
-        for reason, examples in json.loads(path.read_text(encoding="utf-8")).get("rejected_examples", {}).items():
+    for name in places.names(root / "reports"):
+        for reason, examples in json.loads(places.text(root / "reports" / name)).get("rejected_examples", {}).items():
             for example in examples:
                 mine = found[example["plan"]["dimension"]][reason]
                 if len(mine) < N_REJECTED:

@@ -1,7 +1,7 @@
 """What a build finds of builds before it, and how a whole one takes the place of the old one.
 
 A shard is kept if its report is whole, of the same plan and the same code, and names the checksum of the Parquet that's there. What isn't
-kept is said. `<out>` is replaced in one step, by an exchange of two folders, where the system has one.
+kept is said. `<out>` is replaced in one step, by an exchange of two folders, where the system has one; in a store as `remote` tells.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from builder import plan
+from builder import places, plan, remote
 from builder.errors import VocalgradError
 from builder.layout import copy_file, is_temporary, parquet_path, report_path, sync_folder
 from builder.records import ShardPlan
 
+SWAP = ".partial.swap"
 MAX_LINES = 10
 """Shards that are told one by one."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
+OTHER_SHARDS = "shards that this plan doesn't have"
 OTHER_PLAN, OTHER_CODE = "of another recipe, seed or source", "made by other code or package versions"
 
 Say = Callable[[str], None]
@@ -53,11 +55,11 @@ def look(root: Path, planned: ShardPlan, factory: str) -> tuple[dict[str, Any] |
         (report, None) for a whole shard; (None, fault) for a bad one; (None, None) if there's nothing of it.
     """
     parquet, report = parquet_path(root, planned), report_path(root, planned)
-    if not report.is_file():
-        return None, "its report isn't there" if parquet.is_file() else None
     try:
-        found = json.loads(report.read_text(encoding="utf-8"))
+        found = json.loads(places.text(report))
         whole = found["report_sha256"] == _seal(found)
+    except FileNotFoundError:
+        return None, "its report isn't there" if places.exists(parquet) else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         whole = False
     if not whole:
@@ -67,10 +69,10 @@ def look(root: Path, planned: ShardPlan, factory: str) -> tuple[dict[str, Any] |
     if found["factory_digest"] != factory:
         return None, OTHER_CODE
     try:
-        with parquet.open("rb") as stream:
+        with places.opened(parquet) as stream:
             same = hashlib.file_digest(stream, "sha256").hexdigest() == found["parquet_sha256"]
     except OSError as error:
-        return None, f"its Parquet can't be read ({error.strerror})"
+        return None, f"its Parquet can't be read ({error.strerror or 'No such file'})"
     return (found, None) if same else (None, "its checksum isn't the report's")
 
 
@@ -112,6 +114,13 @@ def _told(faults: Mapping[str, str]) -> Iterator[str]:
 
 def clear_stale(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any], say: Say) -> None:
     """Remove what no whole shard of this plan owns, and say so of what a cut-off build or another plan has left."""
+    removed = (_cleared_remote if places.is_remote(partial) else _cleared)(shards, partial, whole)
+    told = [f"{count} {what}" for what, count in removed.items() if count]
+    if told:
+        say(f"resume   removed {' and '.join(told)} of an earlier build from {partial}")
+
+
+def _cleared(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any]) -> Counter[str]:
     wanted = {place(partial, item) for item in shards if item.name in whole for place in (parquet_path, report_path)}
     mine = {parquet_path(partial, item) for item in shards}
     removed: Counter[str] = Counter()
@@ -122,10 +131,16 @@ def clear_stale(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, 
         elif path not in wanted:
             path.unlink()
             removed["temporary files"] += is_temporary(path)
-            removed["shards that this plan doesn't have"] += path.suffix == ".parquet" and path not in mine and not is_temporary(path)
-    told = [f"{count} {what}" for what, count in removed.items() if count]
-    if told:
-        say(f"resume   removed {' and '.join(told)} of an earlier build from {partial}")
+            removed[OTHER_SHARDS] += path.suffix == ".parquet" and path not in mine and not is_temporary(path)
+    return removed
+
+
+def _cleared_remote(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any]) -> Counter[str]:
+    wanted = {place(partial, item) for item in shards if item.name in whole for place in (parquet_path, report_path)}
+    mine = {parquet_path(partial, item) for item in shards}
+    gone = [name for name in places.names(partial) if partial / name not in wanted]
+    places.remove(partial, gone)
+    return Counter({OTHER_SHARDS: sum(name.endswith(".parquet") and partial / name not in mine for name in gone)})
 
 
 # -- the folder -------------------------------------------------------------------------------------------------------
@@ -142,6 +157,9 @@ def partial_of(out: Path) -> Path:
 
 def check_replaceable(out: Path) -> None:
     """Raise `VocalgradError` if there's something in `out` that isn't a built dataset, or a file where its folder should be."""
+    if places.is_remote(out):
+        remote.check_replaceable(out, _beside(out, SWAP))
+        return
     above = next(folder for folder in out.parents if folder.exists())
     if not above.is_dir():
         raise VocalgradError(f"{out} can't be made: {above} isn't a folder; give another OUT")
@@ -152,7 +170,7 @@ def check_replaceable(out: Path) -> None:
 
 @contextmanager
 def locked(out: Path, *, shared: bool = False) -> Iterator[None]:
-    """One build at a time per output folder; several that make single shards (`shared`) may go on beside each other.
+    """One build at a time per output folder; several that make single shards (`shared`) may go on beside each other on a disk.
 
     Raises
     ------
@@ -160,6 +178,11 @@ def locked(out: Path, *, shared: bool = False) -> Iterator[None]:
         Another one is at work.
     """
     path = _beside(out, ".partial.lock")
+    if places.is_remote(out):
+        check_replaceable(out)
+        with remote.locked(path, partial_of(out)):
+            yield
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     stream = path.open("w")
     try:
@@ -180,6 +203,9 @@ def locked(out: Path, *, shared: bool = False) -> Iterator[None]:
 
 def recover(out: Path, say: Say) -> None:
     """Put right what a swap has left that was cut off."""
+    if places.is_remote(out):
+        remote.recover(partial_of(out), out, _beside(out, SWAP), say)
+        return
     old = _beside(out, ".partial.old")
     if not old.exists():
         return
@@ -191,8 +217,17 @@ def recover(out: Path, say: Say) -> None:
         say(f"resume   {out} was about to be replaced when a build was cut off: put back until the new one is whole")
 
 
+def go_on(out: Path, say: Say) -> None:
+    """Before a single shard is written: go on with a swap in an object store, which needs all that lies in `<out>.partial`."""
+    if places.is_remote(out):
+        recover(out, say)
+
+
 def swap(partial: Path, out: Path) -> None:
     """Put a whole dataset in the place of the old one: in one step, or in two that `recover` can put right."""
+    if places.is_remote(out):
+        remote.swap(partial, out, _beside(out, SWAP))
+        return
     old = _beside(out, ".partial.old")
     if not out.exists():
         partial.replace(out)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from builder import places
 from builder.errors import NotFound
 from builder.layout import write_text
 
@@ -24,13 +25,16 @@ def shown(root: Path) -> Iterator[str]:
     try:
         yield token
     finally:
-        (root / MARK).unlink(missing_ok=True)
+        if places.is_remote(root):
+            places.remove(root, [MARK])
+        else:
+            (root / MARK).unlink(missing_ok=True)
 
 
 def check_shown(root: Path, token: str) -> None:
     """Raise `NotFound` on a worker that doesn't see the parent's mark."""
     try:
-        seen = (root / MARK).read_text(encoding="utf-8")
+        seen = places.text(root / MARK)
     except OSError:
         seen = ""
     if seen != token:
@@ -40,7 +44,7 @@ def check_shown(root: Path, token: str) -> None:
 def stamp(root: Path) -> str:
     """Digest of a dataset's manifest; empty if it can't be read."""
     try:
-        return hashlib.sha256((root / "manifest.json").read_bytes()).hexdigest()
+        return hashlib.sha256(places.content(root / "manifest.json")).hexdigest()
     except OSError:
         return ""
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from builder import fetch
+from builder import fetch, places
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, Survey, check_seen, file_digest, survey_recording
 from builder.engines import Map
@@ -79,7 +79,8 @@ def _parts(corpus: Corpus, recordings: Sequence[Recording]) -> Iterator[Corpus]:
     """The corpus cut into small ones, so that a worker isn't sent the whole table."""
     for start in range(0, len(recordings), BATCH):
         some = tuple(recordings[start : start + BATCH])
-        yield Corpus(corpus.name, some, {item.member: corpus.location[item.member] for item in some})
+        location = {item.member: corpus.location[item.member] for item in some}
+        yield Corpus(corpus.name, some, location, stamps={name: corpus.stamps[name] for name in location if name in corpus.stamps})
 
 
 def _digest_batch(part: Corpus) -> list[str]:
@@ -111,15 +112,17 @@ def _in_batches(
 def _checksums(corpus: Corpus, cache: _Cache, each: Map) -> dict[str, str]:
     """Member -> digest of its file; empty if there's no such file. Files that didn't change since they were read aren't read."""
     first = {item.member: item for item in reversed(corpus.recordings)}
-    stamps = {member: _stamp(corpus.location[member]) for member in first}
+    stamps = {member: _stamp(corpus.location[member], corpus.stamps.get(member)) for member in first}
     known = {member: cache.get(stamp) if stamp else "" for member, stamp in stamps.items()}
     unread = [first[member] for member in sorted(first) if known[member] is None]
     found = _in_batches(_digest_batch, corpus, unread, each, cache, {id(item): stamps[item.member] for item in unread})
     return {**known, **{item.member: value for item, value in zip(unread, found, strict=True)}}
 
 
-def _stamp(path: Path) -> str:
-    """Path, time of change and size, as one key; empty if there's no such file."""
+def _stamp(path: Path, listed: str | None) -> str:
+    """Path, time of change and size, or what an object store lists, as one key; empty if there's no such file."""
+    if places.is_remote(path):
+        return digest(["file", str(path), listed], 32) if listed else ""
     try:
         found = path.stat()
     except OSError:

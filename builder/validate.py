@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import soundfile
 
-from builder import croissant_faults
+from builder import croissant_faults, places
 from builder.acoustics import audio
 from builder.dimensions import BY_NAME
 from builder.errors import VocalgradError
@@ -59,7 +59,8 @@ def check(root: Path, heard_again: HeardAgain, each: Map = map) -> list[str]:
         return [str(error)]
     faults = list(file_faults(root, manifest))
     rows: list[dict[str, Any]] = []
-    there = [item for item in manifest["shards"] if (root / "data" / f"{item['shard']}.parquet").is_file()]
+    present = set(places.names(root / "data"))
+    there = [item for item in manifest["shards"] if f"{item['shard']}.parquet" in present]
     one = partial(_shard, root, sample_rate_hz=manifest["recipe"]["sample_rate_hz"], heard_again=heard_again)
     for shard_faults, shard_rows in each(one, there):
         faults += shard_faults
@@ -114,19 +115,19 @@ def _again_fault(made_again: MadeAgain, row: Mapping[str, Any]) -> str | None:
 def _shard(root: Path, item: Mapping[str, Any], sample_rate_hz: int, heard_again: HeardAgain) -> tuple[list[str], list[dict[str, Any]]]:
     """Faults of one shard, and its rows without what is long."""
     rows: list[dict[str, Any]] = []
-    return list(_shard_faults(root / "data" / f"{item['shard']}.parquet", item, sample_rate_hz, rows, heard_again)), rows
+    with places.opened(root / "data" / f"{item['shard']}.parquet") as stream:
+        return list(_shard_faults(stream, item, sample_rate_hz, rows, heard_again)), rows
 
 
 def _shard_faults(
-    path: Path, item: Mapping[str, Any], sample_rate_hz: int, rows: list[dict[str, Any]], heard_again: HeardAgain
+    stream: Any, item: Mapping[str, Any], sample_rate_hz: int, rows: list[dict[str, Any]], heard_again: HeardAgain
 ) -> Iterator[str]:
     name = item["shard"]
     expected = features(sample_rate_hz).arrow_schema
-    with path.open("rb") as stream:
-        if hashlib.file_digest(stream, "sha256").hexdigest() != item["parquet_sha256"]:
-            yield f"{name}: the checksum isn't the manifest's"
+    if hashlib.file_digest(stream, "sha256").hexdigest() != item["parquet_sha256"]:
+        yield f"{name}: the checksum isn't the manifest's"
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(stream)
         found = file.schema_arrow
         if not found.remove_metadata().equals(expected.remove_metadata()):
             yield f"{name}: columns differ: {sorted(set(found.names) ^ set(expected.names)) or 'types or order'}"

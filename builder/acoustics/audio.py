@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import soundfile
@@ -30,7 +30,7 @@ REFERENCE_LUFS = -28.0
 """Level that sources are brought to: leaves 14 dB and more of headroom for speech, and is far above 16-bit noise."""
 
 
-def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArray, int]:
+def read(path: Path, raw: dict[str, int | str] | None = None, content: bytes | None = None) -> tuple[FloatArray, int]:
     """Samples of an audio file, whatever its format and width, with full scale 1.
 
     Parameters
@@ -40,6 +40,8 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
         optional package G722.
     raw
         For a file without a header: `sample_rate_hz`, `channels` and `subtype` (such as PCM_16, little-endian).
+    content
+        The file's bytes, where it lies in no folder; `path` then only names it.
 
     Returns
     -------
@@ -56,17 +58,17 @@ def read(path: Path, raw: dict[str, int | str] | None = None) -> tuple[FloatArra
     lossy = False
     try:
         if raw is None and path.suffix.lower() == ".g722":
-            return _g722(path.read_bytes()), G722_RATE_HZ
+            return _g722(path.read_bytes() if content is None else content), G722_RATE_HZ
         if raw is None:
-            with soundfile.SoundFile(path) as opened:
+            with soundfile.SoundFile(path if content is None else io.BytesIO(content)) as opened:
                 expected = opened.frames
-                _check_length(path, expected, opened.samplerate)
+                _check_length(path, content, expected, opened.samplerate)
                 samples = opened.read(dtype="float64", always_2d=True)
                 rate = opened.samplerate
                 lossy = opened.format in LOSSY_FORMATS
         else:
             samples, rate = soundfile.read(
-                path,
+                path if content is None else io.BytesIO(content),
                 dtype="float64",
                 always_2d=True,
                 format="RAW",
@@ -110,35 +112,34 @@ def _g722(content: bytes) -> FloatArray:
     return steps[:, None] / PCM16_SCALE
 
 
-def _check_length(path: Path, n_frames: int, sample_rate_hz: int) -> None:
+def _check_length(path: Path, content: bytes | None, n_frames: int, sample_rate_hz: int) -> None:
     """Refuse a file that claims more than an hour, or is shorter than its own header says."""
     if n_frames > MAX_DURATION_S * sample_rate_hz:
         raise Refused(Reason.UNREADABLE, f"the header claims {n_frames} frames; recordings of up to {MAX_DURATION_S:.0f} s are read")
-    missing = _missing_bytes(path)
+    with path.open("rb") if content is None else io.BytesIO(content) as stream:
+        missing = _missing_bytes(stream, path.stat().st_size if content is None else len(content))
     if missing > 0:
         raise Refused(Reason.UNREADABLE, f"the file is {missing} bytes shorter than its header says")
 
 
-def _missing_bytes(path: Path) -> int:
+def _missing_bytes(stream: BinaryIO, size: int) -> int:
     """How many bytes of its sound chunk a WAV or AIFF file lacks; libsndfile reads what is there and says nothing.
 
     Chunks are as in RIFF (little-endian sizes) and IFF (big-endian): a name of four letters and a size, padded to even.
     A size of 0 or of all ones is what a stream of unknown length writes, and is taken as right.
     """
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        form, _, kind = stream.read(4), stream.read(4), stream.read(4)
-        order: Literal["little", "big"] = "little" if form in (b"RIFF", b"RF64") else "big"
-        wanted = {(b"RIFF", b"WAVE"): b"data", (b"FORM", b"AIFF"): b"SSND", (b"FORM", b"AIFC"): b"SSND"}.get((form, kind))
-        while wanted is not None:
-            header = stream.read(8)
-            if len(header) < 8:
-                return 0
-            length = int.from_bytes(header[4:], order)
-            if header[:4] == wanted:
-                unknown = length in (0, 0xFFFFFFFF)
-                return 0 if unknown else max(stream.tell() + length - size, 0)
-            stream.seek(length + length % 2, 1)
+    form, _, kind = stream.read(4), stream.read(4), stream.read(4)
+    order: Literal["little", "big"] = "little" if form in (b"RIFF", b"RF64") else "big"
+    wanted = {(b"RIFF", b"WAVE"): b"data", (b"FORM", b"AIFF"): b"SSND", (b"FORM", b"AIFC"): b"SSND"}.get((form, kind))
+    while wanted is not None:
+        header = stream.read(8)
+        if len(header) < 8:
+            return 0
+        length = int.from_bytes(header[4:], order)
+        if header[:4] == wanted:
+            unknown = length in (0, 0xFFFFFFFF)
+            return 0 if unknown else max(stream.tell() + length - size, 0)
+        stream.seek(length + length % 2, 1)
     return 0
 
 
