@@ -28,6 +28,7 @@ from builder.cuts import survey
 from builder.errors import CorpusUnavailable, DiskFull, StoreFault, VocalgradError
 from builder.factory import factory_digest
 from builder.recipe import SpeechRule
+from builder.workers import Local
 
 ROOT = Path(__file__).parent.parent
 OUT = f"s3://{BUCKET}/some/where/ds"
@@ -288,7 +289,7 @@ def without_audit(found: dict[str, bytes]) -> dict[str, bytes]:
 
 def test_a_build_into_a_store_has_the_bytes_of_a_folder(s3: s3fs.S3FileSystem, audited: Path) -> None:
     """All files, and nothing beside the dataset is left."""
-    pipeline.build(audited.parent / "noise.yaml", None, places.parsed(OUT), 1, lambda line: None)
+    pipeline.build(audited.parent / "noise.yaml", None, places.parsed(OUT), Local(1), lambda line: None)
     assert without_audit(objects(s3, HELD)) == without_audit(files(audited))
     assert [name for name in s3.find(BUCKET) if not name.startswith(f"{HELD}/")] == []
 
@@ -299,7 +300,7 @@ def test_a_build_in_place_makes_again_only_what_was_harmed(s3: s3fs.S3FileSystem
     s3.pipe_file(f"{HELD}/data/loudness/train-00000-of-00001.parquet", b"PAR1")
     s3.rm_file(f"{HELD}/reports/loudness/test-00000-of-00001.json")
     said: list[str] = []
-    pipeline.build(audited.parent / "noise.yaml", None, places.parsed(OUT), 1, said.append)
+    pipeline.build(audited.parent / "noise.yaml", None, places.parsed(OUT), Local(1), said.append)
     assert "resume   2 of 4 shards are already there and whole" in said
     assert "resume   loudness/train-00000-of-00001: its checksum isn't the report's, made again" in said
     assert "resume   loudness/test-00000-of-00001: its report isn't there, made again" in said
