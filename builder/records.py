@@ -115,6 +115,10 @@ class Sound:
         """The sound with a linear change made to its samples and to each of its parts alike."""
         return Sound(change(self.samples), self.sample_rate_hz, {name: change(part) for name, part in self.parts.items()})
 
+    def knows(self, name: str) -> bool:
+        """Whether the result of `name` is kept."""
+        return name in self._memo
+
     def once(self, name: str, compute: Callable[[Sound], T]) -> T:
         """The result of `compute(self)`, computed at the first call and kept under `name`.
 

@@ -148,9 +148,9 @@ def spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
     return sound.once("spectrogram", _spectrogram)
 
 
-def _spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
+def _spectrogram(sound: Sound, hop_s: float = SPECTRUM_HOP_S) -> tuple[FloatArray, FloatArray]:
     width = round(SPECTRUM_WINDOW_S * sound.sample_rate_hz)
-    hop = round(SPECTRUM_HOP_S * sound.sample_rate_hz)
+    hop = round(hop_s * sound.sample_rate_hz)
     if len(sound.samples) < width:
         return np.zeros(0), np.zeros((width // 2 + 1, 0))
     window = np.hanning(width + 1)[:-1]
@@ -177,14 +177,22 @@ def third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
 
 def _third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
     time_s, power = spectrogram(sound)
-    return time_s, _decibels(_third_octave_weights(power.shape[0], sound.sample_rate_hz) @ power)
+    return time_s, _third_octaves_db(power, sound.sample_rate_hz)
+
+
+def _third_octaves_db(power: FloatArray, sample_rate_hz: int) -> FloatArray:
+    return _decibels(_third_octave_weights(power.shape[0], sample_rate_hz) @ power)
 
 
 def frame_level_db(sound: Sound) -> Contour:
     """Level of each spectral frame above 50 Hz, dB re full-scale RMS."""
     time_s, power = spectrogram(sound)
-    first = int(np.ceil(AUDIBLE_FROM_HZ / (sound.sample_rate_hz / 2.0) * (power.shape[0] - 1)))
-    return Contour(time_s, _decibels(power[first:].sum(axis=0)))
+    return Contour(time_s, _level_db(power, sound.sample_rate_hz))
+
+
+def _level_db(power: FloatArray, sample_rate_hz: int) -> FloatArray:
+    first = int(np.ceil(AUDIBLE_FROM_HZ / (sample_rate_hz / 2.0) * (power.shape[0] - 1)))
+    return _decibels(power[first:].sum(axis=0))
 
 
 def audible(level_db: FloatArray, below_db: float = 20.0) -> BoolArray:
@@ -238,10 +246,22 @@ def spectral_tilt_db_per_octave(sound: Sound, low_hz: float = 200.0, high_hz: fl
 # -- ISO 532-1 and DIN 45692 ------------------------------------------------------------------------------------------
 
 
+def _each_20_ms(sound: Sound) -> tuple[FloatArray, FloatArray]:
+    """Every second frame of the spectrogram; only these are computed where the rest isn't known yet.
+
+    Both ways they lie alike in memory: sums over them are then the same to the last bit.
+    """
+    if sound.knows("spectrogram"):
+        time_s, power = spectrogram(sound)
+        return time_s[::2], np.ascontiguousarray(power.T[::2]).T
+    return sound.once("spectrogram each 20 ms", lambda mine: _spectrogram(mine, 2.0 * SPECTRUM_HOP_S))
+
+
 def _zwicker(sound: Sound) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Time, loudness (sone) and specific loudness (sone per Bark, shape (n_frames, 240)) each 20 ms, each frame as a stationary sound."""
-    time_s, level_db = third_octave_levels_db(sound)
-    return time_s[::2], *zwicker.loudness(np.maximum(level_db.T[::2] + FULL_SCALE_DB_SPL, -60.0))
+    time_s, power = _each_20_ms(sound)
+    level_db = _third_octaves_db(power, sound.sample_rate_hz)
+    return time_s, *zwicker.loudness(np.maximum(level_db.T + FULL_SCALE_DB_SPL, -60.0))
 
 
 def loudness_level_phon(sound: Sound) -> Contour:
@@ -266,7 +286,8 @@ def loudness_level_phon(sound: Sound) -> Contour:
     mean = (total[start + width] - total[start]) / width
     loud = 40.0 + 10.0 * np.log2(np.maximum(mean, 1.0))
     phon = np.where(mean >= 1.0, loud, 40.0 * (np.maximum(mean, 0.0) + 0.0005) ** 0.35)
-    power = np.concatenate([[0.0], np.cumsum(10.0 ** (frame_level_db(sound).value[::2] / 10.0))])
+    frame_db = _level_db(_each_20_ms(sound)[1], sound.sample_rate_hz)
+    power = np.concatenate([[0.0], np.cumsum(10.0 ** (frame_db / 10.0))])
     level_db = _decibels((power[start + width] - power[start]) / width)
     heard = (mean > 0.003) & (level_db >= -70.0)
     return Contour((time_s[start] + time_s[start + width - 1]) / 2.0, np.where(heard, phon, np.nan))

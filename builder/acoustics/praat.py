@@ -67,11 +67,22 @@ def f0_range_hz(sound: Sound) -> tuple[float, float]:
     return sound.once("f0_range_hz", _f0_range_hz)
 
 
+def median_f0_hz(sound: Sound) -> float:
+    """Median F0 of the first pass over 60 to 700 Hz, each 30 ms; `nan` where nothing is voiced and under 70 ms."""
+    voiced = sound.once("voiced_hz", _voiced_hz) if sound.duration_s >= SHORTEST_S else np.zeros(0)
+    return float(np.median(voiced)) if voiced.size else float("nan")
+
+
+def _voiced_hz(sound: Sound) -> FloatArray:
+    """F0 of the voiced frames of a first pass."""
+    first = _autocorrelation_hz(sound, PITCH_FLOOR_HZ, PITCH_CEILING_HZ, RANGE_STEP_S)
+    return first.value[first.valid]
+
+
 def _f0_range_hz(sound: Sound) -> tuple[float, float]:
     if sound.duration_s < SHORTEST_S:
         return PITCH_FLOOR_HZ, PITCH_CEILING_HZ
-    first = _autocorrelation_hz(sound, PITCH_FLOOR_HZ, PITCH_CEILING_HZ, RANGE_STEP_S)
-    voiced = first.value[first.valid]
+    voiced = sound.once("voiced_hz", _voiced_hz)
     if voiced.size == 0:
         return PITCH_FLOOR_HZ, PITCH_CEILING_HZ
     low, median, high = np.percentile(voiced, [35, 50, 65])

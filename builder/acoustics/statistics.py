@@ -9,6 +9,7 @@ Theil, H. (1950) and Sen, P. K. (1968). Estimates of the regression coefficient 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from scipy import ndimage, stats
@@ -42,6 +43,13 @@ def between(contour: Contour, start_s: float, end_s: float) -> Contour:
     return Contour(contour.time_s[inside], contour.value[inside], counted)
 
 
+@lru_cache(maxsize=512)
+def _pairs(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """First and second of all pairs of n places; to be read only."""
+    first, second = (places.astype(np.int16) for places in np.triu_indices(n, 1))
+    return first, second
+
+
 def trend_per_s(contour: Contour) -> float:
     """Theil-Sen slope of the valid frames, unit per second; `nan` with fewer than two.
 
@@ -53,7 +61,7 @@ def trend_per_s(contour: Contour) -> float:
     if len(time_s) > 300:
         kept = np.linspace(0, len(time_s) - 1, 300).round().astype(int)
         time_s, value = time_s[kept], value[kept]
-    first, second = np.triu_indices(len(time_s), 1)
+    first, second = _pairs(len(time_s))
     return float(np.median((value[second] - value[first]) / (time_s[second] - time_s[first])))
 
 
@@ -168,7 +176,7 @@ def kendall_tau(blocks: FloatArray) -> float:
         return float("nan")
     if np.ptp(blocks) == 0.0:
         return 0.0
-    first, second = np.triu_indices(len(blocks), 1)
+    first, second = _pairs(len(blocks))
     sign = np.sign(blocks[second] - blocks[first])
     return float(np.sum(sign) / np.sqrt(len(sign) * np.count_nonzero(sign)))
 
