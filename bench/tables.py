@@ -117,7 +117,8 @@ def scaling(one: Runs, every: Runs) -> Iterator[str]:
             f"{runs.n_tried / runs.median_s:.1f} tried clips per second (median); they had their cores {runs.core_share:.0%} of the time"
         )
     ratio, grown = one.median_s / every.median_s, every.median_cpu_s / one.median_cpu_s - 1.0
-    taken = "" if min(one.core_share, every.core_share) > QUIET else " (other programs had much of the cores: this says little)"
-    yield f"{every.n_workers} workers against 1: {ratio:.2f} times as fast by the clock{taken}; CPU time of the same work {100.0 * grown:+.0f} %"
+    yield f"{every.n_workers} workers against 1: {ratio:.2f} times as fast by the clock; CPU time of the same work {100.0 * grown:+.0f} %"
+    if min(one.core_share, every.core_share) < QUIET:
+        yield "other programs had much of the cores: the clock says little"
     peaks = ", ".join(f"{peak_mb:.0f}" for runs in (one, every) for peak_mb in runs.peak_mb.values())
     yield f"most memory of a worker: {peaks} MB"
