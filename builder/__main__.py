@@ -341,7 +341,7 @@ def _shard(arguments: argparse.Namespace) -> int:
     mine = next((item for item in planned.shards if item.name == arguments.name), None)
     if mine is None:
         raise NotFound(f"the plan has no shard {arguments.name!r}; it has {', '.join(item.name for item in planned.shards[:4])}, ...")
-    filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech))
+    filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz))
     filler.run()
     partial = resume.partial_of(arguments.out)
     with resume.locked(arguments.out, shared=True):

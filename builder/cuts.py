@@ -58,7 +58,7 @@ class Survey:
     refused: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
     bandwidth_hz: dict[str, float] = field(default_factory=dict)
-    """Member -> `recorded_bandwidth_hz` of what was read."""
+    """Member -> how far up the recording reaches, of what was read."""
     checksum: dict[str, str] = field(default_factory=dict)
     """Member -> `file_digest` of what was read."""
 
@@ -152,11 +152,6 @@ def read_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sampl
     return _read_cached(path, _stamp(path), raw, rule.channels, rule.min_rate_hz, sample_rate_hz)
 
 
-def recorded_bandwidth_hz(sound: Sound) -> float:
-    """How far up a whole recording reaches, in Hz; measured once as long as the recording is kept."""
-    return sound.once("bandwidth_hz", bandwidth.bandwidth_hz)
-
-
 def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
     """Read every recording of a corpus and cut it into usable stretches of speech.
 
@@ -177,7 +172,7 @@ def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sam
     what = f"{recording.member} ({recording.speaker})"
     try:
         sound = read_recording(corpus, recording, rule, sample_rate_hz)
-        found.bandwidth_hz[recording.member] = recorded_bandwidth_hz(sound)
+        found.bandwidth_hz[recording.member] = bandwidth.bandwidth_hz(sound)
         peak_dbfs = audio.peak_dbfs(sound)
         if peak_dbfs < QUIETEST_DBFS:
             raise Refused(Reason.SILENT, f"peak {peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")

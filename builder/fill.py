@@ -19,9 +19,11 @@ from builder.corpora import Corpus
 from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.errors import CellUnfilled, Refused
 from builder.recipe import SpeechRule
-from builder.records import Cell, Margins, PairPlan, Reason, ShardPlan, Sound, Source
+from builder.records import Cell, Margins, PairPlan, Reason, ShardPlan, Source
 from builder.rows import Clip, as_json, row_of
 
+SLOWEST_HELD = "pitch"
+"""Of what is held, asked last: F0 costs more than all else together."""
 MAX_TRIES_PER_PAIR = 60
 """Synthesis never runs out of candidates: a cell that needs more tries than this per pair is given up."""
 
@@ -43,10 +45,17 @@ class CellReport:
 
 @dataclass(frozen=True)
 class Context:
-    """What a worker needs beside a shard's plan: where the corpora lie and how they're read."""
+    """What a worker needs beside a shard's plan: where the corpora lie, how they're read, and what the survey found in them.
+
+    Parameters
+    ----------
+    bandwidth_hz
+        "<corpus>/<member>" -> how far up a recording reaches.
+    """
 
     corpora: Mapping[str, Corpus]
     speech: SpeechRule
+    bandwidth_hz: Mapping[str, float] = field(default_factory=dict)
 
 
 class _Rejected(Exception):
@@ -61,8 +70,89 @@ class _Rejected(Exception):
 # -- one clip ---------------------------------------------------------------------------------------------------------
 
 
-def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
-    """Render one clip of a pair and put it to every rule, cheap ones first.
+class _Trial:
+    """One clip of a pair before the rules: what is known of it so far. The rules are asked in the order in which they stand here.
+
+    Each raises `_Rejected` where it fails, and `render` what `render.clip` raises.
+    """
+
+    def __init__(self, pair: PairPlan, source: Source, sign: int, margins: Margins) -> None:
+        self.pair, self.source, self.sign, self.margins = pair, source, sign, margins
+        self.dimension = BY_NAME[pair.dimension]
+
+    def render(self) -> None:
+        """Make the clip and its sham."""
+        self.flat = render.sham(self.pair, self.source)
+        self.sound = render.clip(self.pair, self.source, self.sign)
+        asked = render.planned(self.pair, self.source, self.sign)
+        self.seen_at = asked.seen_at
+        self.to_sham_s = _to_sham(self.dimension, asked.at, self.sound.duration_s)
+
+    def hear(self) -> None:
+        """The clip alone says what was planned."""
+        planned = self.sign * self.pair.planned_contrast
+        self.contour = measure.measure(self.sound, self.dimension)
+        self.heard = label.hear(self.contour, self.source.start_s, self.source.end_s)
+        failed = label.judge_heard(self.heard, planned, self.pair.jnd, self.margins)
+        self.basis = self.dimension.basis if failed is None else "difference"
+        against = failed in (Reason.CONTRADICTED, Reason.UNMEASURABLE) or self.sign * self.heard.contrast <= 0.0
+        if failed is not None and (against or self.basis not in self.margins.bases):
+            raise _Rejected(failed.value, f"planned {planned:+.3f}, heard {self.heard.contrast:+.3f} {self.dimension.unit}")
+
+    def compare(self) -> None:
+        """The clip less its sham follows the planned curve."""
+        sham = measure.measure(self.flat, self.dimension)
+        change = statistics.difference(self.contour, sham, self.to_sham_s)
+        planned_seen = self.seen_at(change.time_s, self.dimension.window_s)
+        failed, self.gain, self.r_squared = label.judge_difference(change, planned_seen, self.margins)
+        if failed is not None:
+            raise _Rejected(failed.value, f"gain {self.gain:.2f}, R-squared {self.r_squared:.2f}")
+        self.beside = statistics.at_times(sham, self.contour.time_s, self.to_sham_s)
+
+    def hold(self) -> None:
+        """Held dimensions stay where the sham has them, within their limits in J; those that cost least are asked first."""
+        found: dict[str, float | None] = {}
+        for name, (other, how) in sorted(MEASURES.items(), key=lambda item: item[0] == SLOWEST_HELD):
+            if other.name not in self.dimension.holds or name in self.dimension.linked:
+                continue
+            clip, sham = (measure.held(of, name) for of in (self.sound, self.flat))
+            jnd = other.jnd.on(self.pair.source.kind)
+            leak = label.leak_jnd(clip, sham, self.to_sham_s, self.source.start_s, self.source.end_s, jnd, how.factor_per_ten)
+            found[name] = leak
+            limit = self.margins.max_leak_jnd if name == other.name else how.limit_jnd
+            if leak is not None and abs(leak) > limit:
+                raise _Rejected(f"{Reason.LEAK.value}_{name}", f"{name} moved by {leak:+.2f} J, at most {limit:g} J is allowed")
+        self.leaks = found
+
+    def witness(self) -> None:
+        """The independent measure doesn't contradict."""
+        start_s, end_s = self.source.start_s, self.source.end_s
+        clip, sham = (measure.witness(of, self.dimension) for of in (self.sound, self.flat))
+        failed, self.verdict = label.judge_witness(clip, sham, self.sign, start_s, end_s, self.margins)
+        if failed is not None:
+            raise _Rejected(failed.value, f"planned {'up' if self.sign > 0 else 'down'}, the witness {self.verdict}")
+        if self.basis == "parts" and self.verdict == "undecided":
+            raise _Rejected(Reason.WITNESS_UNDECIDED.value, "the parts say so, but nothing is heard in the clip alone")
+        self.witnessed = label.witness_contrast(clip, start_s, end_s)
+
+    def clip(self) -> Clip:
+        """The clip, after all rules."""
+        return Clip(
+            self.sound, self.sign, self.heard, self.contour, self.beside, self.gain, self.r_squared, self.verdict, self.witnessed,
+            self.leaks, self.basis, self.source.start_s, self.source.end_s,
+        )  # fmt: skip
+
+
+RULES = (_Trial.render, _Trial.hear, _Trial.compare, _Trial.hold, _Trial.witness)
+
+
+def judge(pair: PairPlan, source: Source, margins: Margins, signs: tuple[int, ...] = (1, -1)) -> tuple[Clip, ...]:
+    """Put the clips of a pair to every rule, cheap ones first: no clip is measured further once a rule fails on its twin.
+
+    Returns
+    -------
+    tuple
+        Of `Clip`, in the order of `signs`: rising first.
 
     Raises
     ------
@@ -71,36 +161,11 @@ def judge(pair: PairPlan, source: Source, sign: int, margins: Margins) -> Clip:
     _Rejected
         A rule fails.
     """
-    dimension = BY_NAME[pair.dimension]
-    flat = render.sham(pair, source)
-    sound = render.clip(pair, source, sign)
-    start_s, end_s = source.start_s, source.end_s
-    contour = measure.measure(sound, dimension)
-    heard = label.hear(contour, start_s, end_s)
-    failed = label.judge_heard(heard, sign * pair.planned_contrast, pair.jnd, margins)
-    basis = dimension.basis if failed is None else "difference"
-    against = failed in (Reason.CONTRADICTED, Reason.UNMEASURABLE) or sign * heard.contrast <= 0.0
-    if failed is not None and (against or basis not in margins.bases):
-        raise _Rejected(failed.value, f"planned {sign * pair.planned_contrast:+.3f}, heard {heard.contrast:+.3f} {dimension.unit}")
-
-    contour_asked = render.planned(pair, source, sign)
-    to_sham_s = _to_sham(dimension, contour_asked.at, sound.duration_s)
-    sham = measure.measure(flat, dimension)
-    change = statistics.difference(contour, sham, to_sham_s)
-    unfit, gain, r_squared = label.judge_difference(change, contour_asked.seen_at(change.time_s, dimension.window_s), margins)
-    if unfit is not None:
-        raise _Rejected(unfit.value, f"gain {gain:.2f}, R-squared {r_squared:.2f}")
-
-    leaks = _leaks(dimension, pair, sound, flat, to_sham_s, source, margins)
-    witnessed = measure.witness(sound, dimension)
-    contradicts, verdict = label.judge_witness(witnessed, measure.witness(flat, dimension), sign, start_s, end_s, margins)
-    if contradicts is not None:
-        raise _Rejected(contradicts.value, f"planned {'up' if sign > 0 else 'down'}, the witness {verdict}")
-    if basis == "parts" and verdict == "undecided":
-        raise _Rejected(Reason.WITNESS_UNDECIDED.value, "the parts say so, but nothing is heard in the clip alone")
-    seen = label.witness_contrast(witnessed, start_s, end_s)
-    beside = statistics.at_times(sham, contour.time_s, to_sham_s)
-    return Clip(sound, sign, heard, contour, beside, gain, r_squared, verdict, seen, leaks, basis, start_s, end_s)
+    trials = [_Trial(pair, source, sign, margins) for sign in signs]
+    for rule in RULES:
+        for trial in trials:
+            rule(trial)
+    return tuple(trial.clip() for trial in trials)
 
 
 def _to_sham(dimension: Dimension, log_rate: Any, duration_s: float) -> Callable[[Any], Any] | None:
@@ -109,30 +174,6 @@ def _to_sham(dimension: Dimension, log_rate: Any, duration_s: float) -> Callable
         return None
     clip_s, sham_s = voice.warp(log_rate, duration_s)
     return lambda time_s: np.interp(time_s, clip_s, sham_s)
-
-
-def _leaks(
-    dimension: Dimension,
-    pair: PairPlan,
-    sound: Sound,
-    flat: Sound,
-    to_sham_s: Callable[[Any], Any] | None,
-    source: Source,
-    margins: Margins,
-) -> dict[str, float | None]:
-    """Change of each held dimension against the sham, in J; one beyond its limit rejects the pair."""
-    found: dict[str, float | None] = {}
-    for name, (other, how) in MEASURES.items():
-        if other.name not in dimension.holds or name in dimension.linked:
-            continue
-        contours = [measure.held(of, name) for of in (sound, flat)]
-        jnd = other.jnd.on(pair.source.kind)
-        leak = label.leak_jnd(contours[0], contours[1], to_sham_s, source.start_s, source.end_s, jnd, how.factor_per_ten)
-        found[name] = leak
-        limit = margins.max_leak_jnd if name == other.name else how.limit_jnd
-        if leak is not None and abs(leak) > limit:
-            raise _Rejected(f"{Reason.LEAK.value}_{name}", f"{name} moved by {leak:+.2f} J, at most {limit:g} J is allowed")
-    return found
 
 
 def judge_control(pair: PairPlan, source: Source, margins: Margins) -> Clip:
@@ -148,19 +189,16 @@ def judge_control(pair: PairPlan, source: Source, margins: Margins) -> Clip:
     return Clip(sound, 0, heard, contour, contour.value, None, None, None, seen, {}, dimension.basis, source.start_s, source.end_s)
 
 
-def _check_band(dimension: Dimension, source: Source) -> None:
-    """Refuse a recording that doesn't reach up to what the dimension acts on, whatever the sweep's size."""
-    if source.bandwidth_hz < dimension.band.needs_hz:
+def _check_band(pair: PairPlan, context: Context) -> None:
+    """Refuse a recording that doesn't reach up to what the dimension acts on, whatever the sweep's size; before it's read."""
+    dimension, where = BY_NAME[pair.dimension], pair.source.parameters
+    reaches_hz = context.bandwidth_hz.get(f"{where.get('corpus')}/{where.get('member')}", float("inf"))
+    if reaches_hz < dimension.band.needs_hz:
         raise Refused(
             Reason.NARROW_BAND,
-            f"the recording reaches up to {source.bandwidth_hz:.0f} Hz, {dimension.name} needs {dimension.band.needs_hz:.0f} Hz: "
+            f"the recording reaches up to {reaches_hz:.0f} Hz, {dimension.name} needs {dimension.band.needs_hz:.0f} Hz: "
             f"{dimension.band.reason}",
         )
-
-
-def judge_pair(pair: PairPlan, source: Source, margins: Margins) -> tuple[Clip, Clip]:
-    """Both clips of a pair, rising first; raises as `judge` at the first failed rule."""
-    return judge(pair, source, 1, margins), judge(pair, source, -1, margins)
 
 
 # -- one shard --------------------------------------------------------------------------------------------------------
@@ -241,11 +279,11 @@ class Filler:
         return (kinds.index(cell.kind) + curves.index(cell.curve) + before) % 2 == 0
 
     def _judged(self, pair: PairPlan) -> tuple[Clip, ...]:
+        _check_band(pair, self.context)
         source = self._source(pair)
-        _check_band(BY_NAME[pair.dimension], source)
         if pair.cell.is_control:
             return (judge_control(pair, source, self.shard.margins),)
-        return judge_pair(pair, source, self.shard.margins)
+        return judge(pair, source, self.shard.margins)
 
     def _source(self, pair: PairPlan) -> Source:
         key = pair.source.source_id

@@ -115,6 +115,10 @@ class Sound:
         """The sound with a linear change made to its samples and to each of its parts alike."""
         return Sound(change(self.samples), self.sample_rate_hz, {name: change(part) for name, part in self.parts.items()})
 
+    def knows(self, name: str) -> bool:
+        """Whether the result of `name` is kept."""
+        return name in self._memo
+
     def once(self, name: str, compute: Callable[[Sound], T]) -> T:
         """The result of `compute(self)`, computed at the first call and kept under `name`.
 
@@ -226,8 +230,6 @@ class Source:
         Dimensions that `synthesise` can move directly.
     synthesise
         Makes the sound again under controls (dimension -> change at each time); None for recordings.
-    bandwidth_hz
-        How far up the recording reaches that it comes from; infinite for synthesis.
     """
 
     spec: SourceSpec
@@ -237,7 +239,6 @@ class Source:
     seed: int
     controls: frozenset[str] = frozenset()
     synthesise: Callable[[Mapping[str, Callable[[FloatArray], FloatArray]]], Sound] | None = None
-    bandwidth_hz: float = float("inf")
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "witness": clip.witness,
         "witness_effect": clip.witness_contrast if np.isfinite(clip.witness_contrast) else None,
         "leak_jnd": {name: clip.leaks.get(name) for name in MEASURES},
-        "contour_time_s": [round(float(time), 4) for time in clip.contour.time_s],
+        "contour_time_s": _values(clip.contour.time_s),
         "contour_value": _values(clip.contour.value),
         "contour_sham": _values(clip.sham_value),
         "label_basis": clip.basis,
@@ -103,7 +103,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
 
 
 def _values(value: FloatArray) -> list[float | None]:
-    return [round(float(item), 4) if np.isfinite(item) else None for item in value]
+    return [item if np.isfinite(item) else None for item in np.round(value, label.DIGITS).tolist()]
 
 
 def question(dimension: Dimension, choices: list[str]) -> str:

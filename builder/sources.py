@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from builder import corpora as corpora_files
 from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, check_seen, file_digest, read_recording, recorded_bandwidth_hz
+from builder.cuts import Cut, Survey, check_seen, file_digest, read_recording
 from builder.engines import Map
 from builder.errors import NotFound, Refused
 from builder.keys import digest, rank_of, seed_of, spoken_key
@@ -57,14 +57,13 @@ def realise(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus]
     if spec.kind in voice.MAKERS:
         make = partial(voice.MAKERS[spec.kind], spec.parameters, sample_rate_hz)
         return _synthesised(spec, make, voice.CONTROLS[spec.kind], seed)
-    stretch, bandwidth_hz = _recorded(spec, sample_rate_hz, corpora, rule)
+    stretch = _recorded(spec, sample_rate_hz, corpora, rule)
     if spec.kind == "vowels":
-        held = _synthesised(spec, partial(vowel.Vowel(stretch).sustained, spec.parameters), vowel.CONTROLS, seed)
-        return replace(held, bandwidth_hz=bandwidth_hz)
+        return _synthesised(spec, partial(vowel.Vowel(stretch).sustained, spec.parameters), vowel.CONTROLS, seed)
     if spec.kind == "syllables":
         stretch = _repeated(stretch, spec.parameters)
     sound = audio.faded(_roved(audio.at_reference_level(stretch), spec))
-    return Source(spec, sound, *audio.active_region_s(sound), seed, bandwidth_hz=bandwidth_hz)
+    return Source(spec, sound, *audio.active_region_s(sound), seed)
 
 
 def _roved(sound: Sound, spec: SourceSpec) -> Sound:
@@ -79,19 +78,23 @@ def _roved(sound: Sound, spec: SourceSpec) -> Sound:
 def _synthesised(spec: SourceSpec, make: Callable[[voice.Controls], Sound], controls: frozenset[str], seed: int) -> Source:
     """A source that can be made again under controls, with one gain under all: a sweep's own effect on level isn't hidden."""
     fade_s = ROW_FADE_S if spec.kind in ("pulses", "voice_syllables") else STEADY_FADE_S
-    raw = audio.faded(make({}), fade_s)
+    made = make({})
+    raw = audio.faded(made, fade_s)
     level = _roved(audio.at_reference_level(raw), spec)
     gain = float(np.max(np.abs(level.samples)) / np.max(np.abs(raw.samples)))
 
-    def synthesise(asked: voice.Controls) -> Sound:
-        return audio.faded(make(asked).each(lambda samples: samples * gain), fade_s)
+    def finished(plain: Sound) -> Sound:
+        return audio.faded(plain.each(lambda samples: samples * gain), fade_s)
 
-    sound = synthesise({})
+    def synthesise(asked: voice.Controls) -> Sound:
+        return finished(make(asked))
+
+    sound = finished(made)
     return Source(spec, sound, *audio.active_region_s(sound), seed, controls, synthesise)
 
 
-def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> tuple[Sound, float]:
-    """A stretch of a recording, and how far up the whole recording reaches, in Hz."""
+def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpus], rule: SpeechRule) -> Sound:
+    """A stretch of a recording."""
     name, member = spec.parameters["corpus"], spec.parameters["member"]
     if name not in corpora:
         raise NotFound(f"corpus {name!r} isn't in the recipe; it holds the recording {member!r} that this clip is made from")
@@ -104,7 +107,7 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
     start, end = int(spec.parameters["start"]), int(spec.parameters["end"])
     if end > len(sound.samples):
         raise Refused(Reason.TOO_SHORT, f"{member} has {len(sound.samples)} samples, {end} are needed")
-    return Sound(sound.samples[start:end], sample_rate_hz), recorded_bandwidth_hz(sound)
+    return Sound(sound.samples[start:end], sample_rate_hz)
 
 
 def _recording(corpus: Corpus, member: str, speaker: str | None) -> Recording:

@@ -25,7 +25,7 @@ def test_the_readme_shows_a_real_row(real: sources.Gathered, default_recipe: rec
     row = json.loads((ROOT / "docs" / "example.json").read_text(encoding="utf-8"))
     pair, sign = rows.from_json(json.loads(row["plan"]))
     source = sources.realise(pair.source, pair.sample_rate_hz, real.corpora, default_recipe.speech)
-    made = rows.row_of(pair, fill.judge(pair, source, sign, Margins()), increase_first=row["choices"][0] == "increase")
+    made = rows.row_of(pair, fill.judge(pair, source, Margins(), (sign,))[0], increase_first=row["choices"][0] == "increase")
     assert made["audio_sha256"] == row["audio_sha256"]
     for key in ("id", "effect", "effect_jnd", "leak_jnd", "question", "witness", "difference_gain"):
         assert made[key] == row[key], key

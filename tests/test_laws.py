@@ -508,7 +508,7 @@ def test_pairs_are_accepted_and_hold_still_what_they_must(
         for pair in islice(candidates(part.spec, source_rule.kind, tier, "linear", real, source_rule.movement), 20):
             try:
                 source = sources.realise(pair.source, RATE_HZ, {} if real is None else real.corpora, rule)
-                up, down = fill.judge_pair(pair, source, margins)
+                up, down = fill.judge(pair, source, margins)
             except (Refused, fill._Rejected) as refusal:
                 rejected.append(str(refusal))
                 continue
@@ -581,7 +581,7 @@ def test_movement_is_the_share_that_is_kept(movement: float) -> None:
 def reason_of(pair: PairPlan, source: Source, margins: Margins = Margins()) -> str:  # noqa: B008
     """Under which reason a pair is rejected; `published` if it isn't."""
     try:
-        fill.judge_pair(pair, source, margins)
+        fill.judge(pair, source, margins)
     except fill._Rejected as rejection:
         return rejection.reason
     except Refused as refusal:
@@ -618,7 +618,7 @@ def test_the_wrong_sign_is_contradicted_with_both_figures(planted: Callable[...,
     """A rejection says what was planned and what was heard, with the unit."""
     dimension, source = planted("loudness", manipulate=_turns_its_sign_round), recording(noise_samples())
     with pytest.raises(fill._Rejected, match=r"contradicted: planned \+8\.000, heard -\d\.\d+ LU"):
-        fill.judge(pair_on(dimension, source, 4.0), source, 1, Margins())
+        fill.judge(pair_on(dimension, source, 4.0), source, Margins(), (1,))
 
 
 def test_a_carrier_that_moves_more_than_the_sweep_is_rejected() -> None:
@@ -665,7 +665,7 @@ def test_a_leak_is_rejected_by_name() -> None:
     for pair in islice(candidates(dimension, "noise", "easy", "ease_in", None), 3):
         source = sources.realise(pair.source, RATE_HZ, {}, recipe.SpeechRule(corpus=None))
         with pytest.raises(fill._Rejected, match=r"leak_loudness: loudness moved by [+-]\d+\.\d\d J, at most (0\.8|1) J is allowed"):
-            fill.judge_pair(pair, source, Margins())
+            fill.judge(pair, source, Margins())
 
 
 def test_a_moved_moment_is_no_leak() -> None:
@@ -677,7 +677,7 @@ def test_a_moved_moment_is_no_leak() -> None:
     source = recording(row * (0.55 - 0.45 * np.cos(2.0 * np.pi * 4.0 * time_s)), "syllables")
     pair = pair_on(BY_NAME["tempo"], source, 8.0)
     assert BY_NAME["pitch"].jnd.on("syllables") == 0.25
-    for clip in fill.judge_pair(pair, source, Margins()):
+    for clip in fill.judge(pair, source, Margins()):
         assert clip.leaks["pitch"] == pytest.approx(0.0, abs=0.4)
 
 
@@ -720,7 +720,7 @@ def test_a_sweep_off_its_curve_is_unfit(planted: Callable[..., Dimension], knob:
     dimension, source = planted("loudness", manipulate=knob), recording(noise_samples())
     pair = pair_on(dimension, source, 4.0)
     with pytest.raises(fill._Rejected, match=r"difference_unfit: gain \d\.\d\d, R-squared [01]\.\d\d"):
-        fill.judge_pair(pair, source, Margins())
+        fill.judge(pair, source, Margins())
 
 
 def test_a_witness_that_hears_the_opposite_rejects(planted: Callable[..., Dimension]) -> None:
@@ -728,14 +728,14 @@ def test_a_witness_that_hears_the_opposite_rejects(planted: Callable[..., Dimens
     opposite = lambda sound: replace(found := meters.loudness_level_phon(sound), value=-found.value)  # noqa: E731
     dimension, source = planted("loudness", witness=opposite), recording(noise_samples())
     with pytest.raises(fill._Rejected, match="witness_contradicts: planned up"):
-        fill.judge_pair(pair_on(dimension, source, 4.0), source, Margins())
+        fill.judge(pair_on(dimension, source, 4.0), source, Margins())
 
 
 def test_a_witness_that_hears_nothing_rejects(planted: Callable[..., Dimension]) -> None:
     """Without a second opinion there is no label."""
     dimension, source = planted("loudness", witness=lambda sound: meters.EMPTY), recording(noise_samples())
     with pytest.raises(fill._Rejected, match="witness_unmeasurable"):
-        fill.judge_pair(pair_on(dimension, source, 4.0), source, Margins())
+        fill.judge(pair_on(dimension, source, 4.0), source, Margins())
 
 
 # -- a measure can't see the plan -------------------------------------------------------------------------------------

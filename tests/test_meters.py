@@ -773,3 +773,16 @@ def test_ten_measurements_are_exactly_equal(dimension: Dimension) -> None:
         for again in contours[1:]:
             np.testing.assert_array_equal(again.time_s, contours[0].time_s)
             np.testing.assert_array_equal(again.value, contours[0].value)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(3_000, 60_000), st.integers(1, 2))
+@FEW
+def test_what_is_known_already_changes_nothing(seed: int, n_samples: int, n_channels: int) -> None:
+    """Loudness level and sharpness are the same to the last bit whether or not the spectrogram was there before."""
+    samples = np.random.default_rng(seed).standard_normal((n_samples, n_channels))[:, 0 if n_channels == 1 else slice(None)] * 0.05
+    fresh, known = Sound(samples, 16_000), Sound(samples, 16_000)
+    meters.spectrogram(known)
+    for meter in (meters.loudness_level_phon, meters.sharpness_acum):
+        one, other = meter(fresh), meter(known)
+        np.testing.assert_array_equal(one.value, other.value)
+        np.testing.assert_array_equal(one.time_s, other.time_s)

@@ -92,11 +92,19 @@ def warped(sound: Sound, log_scale: Callable[[FloatArray], FloatArray]) -> Sound
         envelope = (1.0 - share) * envelope_db[before] + share * envelope_db[np.minimum(before + 1, len(at_s) - 1)]
         old_hz = np.minimum(frequency_hz, edge_hz)
         new_hz = np.minimum(frequency_hz * np.exp(-log_scale(time_s) / 100.0), edge_hz)
-        made = [np.interp(row, own_hz, now) - np.interp(old_hz[0], own_hz, now) for row, now in zip(new_hz, envelope, strict=True)]
-        clipped: FloatArray = np.clip(np.array(made), -MAX_WARP_GAIN_DB, MAX_WARP_GAIN_DB)
+        change = _read(envelope, new_hz / own_hz[1]) - _read(envelope, np.broadcast_to(old_hz / own_hz[1], new_hz.shape))
+        clipped: FloatArray = np.clip(change, -MAX_WARP_GAIN_DB, MAX_WARP_GAIN_DB)
         return clipped
 
     return filters.filtered(sound, gain_db)
+
+
+def _read(rows: FloatArray, place: FloatArray) -> FloatArray:
+    """Each row between its points, straight: at places in points from its first; float64, shape of `place`."""
+    before = np.minimum(place.astype(np.int64), rows.shape[1] - 2)
+    left, right = (np.take_along_axis(rows, before + step, axis=1) for step in (0, 1))
+    value: FloatArray = left + (place - before) * (right - left)
+    return value
 
 
 def peak_envelope_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
@@ -181,16 +189,25 @@ def _aligned(level_db: FloatArray) -> FloatArray:
     return shifts
 
 
+def _sums(rows: FloatArray, start: np.ndarray, end: np.ndarray) -> FloatArray:
+    """Of each row, its sums from some places up to before others; float64, shape (n_rows, n_places)."""
+    total = np.pad(np.cumsum(rows, axis=1), ((0, 0), (1, 0)))
+    return total[:, end] - total[:, start]
+
+
 def _lag_of_best_match(rows: FloatArray, reference: FloatArray) -> FloatArray:
     """Lag in grid points at which each row correlates best with a reference, read between points by a parabola."""
-    furthest = round(MAX_SHIFT / SHIFT_STEP)
+    furthest, n = round(MAX_SHIFT / SHIFT_STEP), len(reference)
     lags = np.arange(-furthest, furthest + 1)
-    score = np.zeros((len(lags), len(rows)))
-    for i, lag in enumerate(range(-furthest, furthest + 1)):
-        moved = rows[:, max(lag, 0) : rows.shape[1] + min(lag, 0)]
-        still = reference[max(-lag, 0) : len(reference) + min(-lag, 0)]
-        moved, still = moved - moved.mean(axis=1, keepdims=True), still - still.mean()
-        score[i] = moved @ still / np.sqrt(np.maximum(np.sum(moved**2, axis=1) * np.sum(still**2), 1e-12))
+    rows, reference = rows - rows.mean(axis=1, keepdims=True), reference - reference.mean()
+    at_lag = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(np.pad(reference, furthest), n)[::-1])
+    moved = np.maximum(lags, 0), n + np.minimum(lags, 0)
+    still = np.maximum(-lags, 0), n + np.minimum(-lags, 0)
+    sums = _sums(rows, *moved), _sums(reference[None], *still)
+    squares = _sums(rows**2, *moved), _sums(reference[None] ** 2, *still)
+    n_pairs = n - np.abs(lags)
+    spread = [np.maximum(square - total**2 / n_pairs, 0.0) for square, total in zip(squares, sums, strict=True)]
+    score = ((rows @ at_lag.T - sums[0] * sums[1] / n_pairs) / np.sqrt(np.maximum(spread[0] * spread[1], 1e-12))).T
     best = np.clip(np.argmax(score, axis=0), 1, len(lags) - 2).astype(np.int64)
     every = np.arange(len(rows))
     left, middle, right = score[best - 1, every], score[best, every], score[best + 1, every]

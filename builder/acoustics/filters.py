@@ -18,6 +18,7 @@ from builder.records import Contour, FloatArray, Sound
 
 Shape = Callable[[FloatArray, float], FloatArray]
 
+NEPERS_PER_DB = float(np.log(10.0)) / 20.0
 STFT_WINDOW_S = 0.032
 LEVEL_SHARE = 0.45
 """Share of the difference between the two loudness models that momentary loudness takes: its limit is the tighter one."""
@@ -29,6 +30,12 @@ CUTOFF_DB = 6.0
 LOW_PASS_FLOOR_DB = -100.0
 
 
+def factor_of(gain_db: FloatArray) -> FloatArray:
+    """The factor on amplitude that is so many decibels; the exponential takes half the time of a power of ten."""
+    factor: FloatArray = np.exp(gain_db * NEPERS_PER_DB)
+    return factor
+
+
 def scaled_by_db(sound: Sound, gain_db: FloatArray | float) -> Sound:
     """A sound times a gain, its parts along with it.
 
@@ -37,7 +44,7 @@ def scaled_by_db(sound: Sound, gain_db: FloatArray | float) -> Sound:
     gain_db
         One value, or float64, shape (n_samples,).
     """
-    gain = 10.0 ** (np.asarray(gain_db, dtype=np.float64) / 20.0)
+    gain = factor_of(np.asarray(gain_db, dtype=np.float64))
     return sound.each(lambda samples: samples * (gain[:, None] if gain.ndim and samples.ndim == 2 else gain))
 
 
@@ -63,15 +70,21 @@ def filtered(sound: Sound, gain_db: Callable[[FloatArray, FloatArray], FloatArra
     frames = np.lib.stride_tricks.sliding_window_view(padded, width)[::hop] * window
     time_s = (np.arange(len(frames)) * hop - width / 2) / sound.sample_rate_hz
     frequency_hz = scipy_fft.rfftfreq(width, 1.0 / sound.sample_rate_hz)
-    spectrum = scipy_fft.rfft(frames, axis=1) * 10.0 ** (gain_db(time_s[:, None], frequency_hz[None, :]) / 20.0)
+    spectrum = scipy_fft.rfft(frames, axis=1) * factor_of(gain_db(time_s[:, None], frequency_hz[None, :]))
     made = scipy_fft.irfft(spectrum, n=width, axis=1) * window
-    out = np.zeros(len(padded))
-    weight = np.zeros(len(padded))
-    for i in range(len(made)):
-        out[i * hop : i * hop + width] += made[i]
-        weight[i * hop : i * hop + width] += window**2
     kept = slice(width, width + n_samples)
-    return Sound(out[kept] / weight[kept], sound.sample_rate_hz)
+    weight = _overlap_added(np.broadcast_to(window**2, made.shape), hop)
+    return Sound(_overlap_added(made, hop)[kept] / weight[kept], sound.sample_rate_hz)
+
+
+def _overlap_added(frames: FloatArray, hop: int) -> FloatArray:
+    """Frames laid a hop apart and added up; a frame is a whole number of hops long."""
+    n_frames, width = frames.shape
+    n_hops = width // hop
+    out = np.zeros((n_frames + n_hops - 1, hop))
+    for i in reversed(range(n_hops)):
+        out[i : i + n_frames] += frames[:, i * hop : (i + 1) * hop]
+    return out.ravel()
 
 
 def tilted(sound: Sound, db_per_octave: Callable[[FloatArray], FloatArray]) -> Sound:
@@ -123,6 +136,7 @@ def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int
     What follows the sweep's own shape is undone in that shape, so that a step of level is undone by a step and not smeared
     over the meter's 400 ms; only the rest is undone by a smooth gain, taken from windows that are loud enough to be measured,
     straight in between and held at the ends: it doesn't pump in pauses. At last the mean level is made that of the reference.
+    The gains are slow against BS.1770's filters, so that the sound is weighted once, before them all.
 
     Parameters
     ----------
@@ -140,23 +154,30 @@ def with_loudness_of(sound: Sound, reference: Sound, shape: Shape, n_passes: int
     Sound
         As many samples; unchanged where nothing is loud enough to be measured.
     """
-    loudness = meters.momentary_loudness_lufs
-    sound = _undone_in_shape(sound, _difference(loudness(reference), loudness(sound)), shape, 1.0)
+    rate, time_s = sound.sample_rate_hz, np.arange(len(sound.samples)) / sound.sample_rate_hz
+    power = np.sum(meters.k_weighted(sound) ** 2, axis=0)
+    wanted = meters.momentary_loudness_lufs(reference)
+
+    def missing_lu(gain_db: FloatArray) -> Contour:
+        return _difference(wanted, meters.momentary_loudness_of(power * factor_of(2.0 * gain_db), rate))
+
+    gain_db = _in_shape(missing_lu(np.zeros(len(power))), shape, time_s)
     for _ in range(n_passes):
-        rest = _difference(loudness(reference), loudness(sound))
-        sound = scaled_by_db(sound, _over_samples(rest, sound))
-    level = meters.loudness_level_phon
-    sound = _undone_in_shape(sound, _difference(level(reference), level(sound)), shape, level_share)
-    overall = _difference(loudness(reference), loudness(sound))
-    return scaled_by_db(sound, float(np.mean(overall.value))) if overall.value.size else sound
+        gain_db = gain_db + _over_samples(missing_lu(gain_db), time_s)
+    if level_share:
+        level = meters.loudness_level_phon
+        missing_phon = _difference(level(reference), level(scaled_by_db(sound, gain_db)))
+        gain_db = gain_db + level_share * _in_shape(missing_phon, shape, time_s)
+    overall = missing_lu(gain_db)
+    return scaled_by_db(sound, gain_db + (float(np.mean(overall.value)) if overall.value.size else 0.0))
 
 
-def _undone_in_shape(sound: Sound, change: Contour, shape: Shape, share: float) -> Sound:
-    """The sound with that part of a wanted change of level that follows the sweep's shape."""
+def _in_shape(change: Contour, shape: Shape, time_s: FloatArray) -> FloatArray:
+    """That part of a wanted change of level that follows the sweep's shape, at given times; 0 where too little is known."""
     if change.value.size < 3:
-        return sound
+        return np.zeros(len(time_s))
     gain, _ = statistics.fit(change.value, shape(change.time_s, meters.MOMENTARY_WINDOW_S))
-    return scaled_by_db(sound, share * gain * shape(np.arange(len(sound.samples)) / sound.sample_rate_hz, 0.0))
+    return gain * shape(time_s, 0.0)
 
 
 def _difference(reference: Contour, now: Contour) -> Contour:
@@ -168,9 +189,8 @@ def _difference(reference: Contour, now: Contour) -> Contour:
     return Contour(reference.time_s[both], reference.value[both] - now.value[both])
 
 
-def _over_samples(contour: Contour, sound: Sound) -> FloatArray:
-    """A contour at each sample, straight between its frames and held at its ends; 0 where it's empty."""
+def _over_samples(contour: Contour, time_s: FloatArray) -> FloatArray:
+    """A contour at given times, straight between its frames and held at its ends; 0 where it's empty."""
     if contour.value.size == 0:
-        return np.zeros(len(sound.samples))
-    time_s = np.arange(len(sound.samples)) / sound.sample_rate_hz
+        return np.zeros(len(time_s))
     return np.interp(time_s, contour.time_s, contour.value)

@@ -20,15 +20,14 @@ IEEE Transactions on Audio, Speech, and Language Processing 19(6), 1688-1701 (lo
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 
-import metasona
 import numpy as np
 import pyloudnorm
 from scipy import fft as scipy_fft
 from scipy import ndimage, signal
 
-from builder.acoustics import praat
+from builder.acoustics import praat, zwicker
 from builder.records import BoolArray, Contour, FloatArray, Sound
 
 MOMENTARY_WINDOW_S = 0.4
@@ -88,16 +87,34 @@ def momentary_loudness_lufs(sound: Sound) -> Contour:
 
 
 def _momentary_loudness_lufs(sound: Sound) -> Contour:
-    width = round(MOMENTARY_WINDOW_S * sound.sample_rate_hz)
-    hop = round(MOMENTARY_HOP_S * sound.sample_rate_hz)
-    if len(sound.samples) < width:
+    return momentary_loudness_of(np.sum(k_weighted(sound) ** 2, axis=0), sound.sample_rate_hz)
+
+
+def momentary_loudness_of(k_weighted_power: FloatArray, sample_rate_hz: int) -> Contour:
+    """Momentary loudness of samples that are K-weighted already.
+
+    Parameters
+    ----------
+    k_weighted_power
+        float64, shape (n,): squares of the K-weighted samples, summed over channels.
+    sample_rate_hz
+        Of the samples.
+
+    Returns
+    -------
+    Contour
+        As `momentary_loudness_lufs`.
+    """
+    width = round(MOMENTARY_WINDOW_S * sample_rate_hz)
+    hop = round(MOMENTARY_HOP_S * sample_rate_hz)
+    if len(k_weighted_power) < width:
         return EMPTY
-    energy = np.concatenate([[0.0], np.cumsum(np.sum(k_weighted(sound) ** 2, axis=0))])
-    start = np.arange(0, len(sound.samples) - width + 1, hop)
+    energy = np.concatenate([[0.0], np.cumsum(k_weighted_power)])
+    start = np.arange(0, len(k_weighted_power) - width + 1, hop)
     loudness = -0.691 + _decibels((energy[start + width] - energy[start]) / width)
     loud = ndimage.maximum_filter1d(loudness, 2 * round(1.0 / MOMENTARY_HOP_S) + 1, mode="nearest")
     heard = (loudness >= -70.0) & (loudness >= loud - 20.0)
-    return Contour((start + width / 2) / sound.sample_rate_hz, np.where(heard, loudness, np.nan))
+    return Contour((start + width / 2) / sample_rate_hz, np.where(heard, loudness, np.nan))
 
 
 # -- spectrum -------------------------------------------------------------------------------------------------------
@@ -131,18 +148,18 @@ def spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
     return sound.once("spectrogram", _spectrogram)
 
 
-def _spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
+def _spectrogram(sound: Sound, hop_s: float = SPECTRUM_HOP_S) -> tuple[FloatArray, FloatArray]:
     width = round(SPECTRUM_WINDOW_S * sound.sample_rate_hz)
-    hop = round(SPECTRUM_HOP_S * sound.sample_rate_hz)
+    hop = round(hop_s * sound.sample_rate_hz)
     if len(sound.samples) < width:
         return np.zeros(0), np.zeros((width // 2 + 1, 0))
     window = np.hanning(width + 1)[:-1]
-    power = np.zeros((width // 2 + 1, (len(sound.samples) - width) // hop + 1))
-    for channel in sound.channels:
-        frames = np.lib.stride_tricks.sliding_window_view(channel, width)[::hop] * window
-        power += np.abs(scipy_fft.rfft(frames, axis=1).T) ** 2 * (2.0 / (width * np.sum(window**2)))
-    time_s = (np.arange(power.shape[1]) * hop + width / 2) / sound.sample_rate_hz
-    return time_s, power
+    window = window * np.sqrt(2.0 / (width * np.sum(window**2)))
+    frames = (np.lib.stride_tricks.sliding_window_view(channel, width)[::hop] for channel in sound.channels)
+    spectra = (scipy_fft.rfft(frame * window, axis=1) for frame in frames)
+    power: FloatArray = reduce(np.add, (found.real**2 + found.imag**2 for found in spectra))
+    time_s = (np.arange(len(power)) * hop + width / 2) / sound.sample_rate_hz
+    return time_s, power.T
 
 
 def third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
@@ -160,14 +177,22 @@ def third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
 
 def _third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:
     time_s, power = spectrogram(sound)
-    return time_s, _decibels(_third_octave_weights(power.shape[0], sound.sample_rate_hz) @ power)
+    return time_s, _third_octaves_db(power, sound.sample_rate_hz)
+
+
+def _third_octaves_db(power: FloatArray, sample_rate_hz: int) -> FloatArray:
+    return _decibels(_third_octave_weights(power.shape[0], sample_rate_hz) @ power)
 
 
 def frame_level_db(sound: Sound) -> Contour:
     """Level of each spectral frame above 50 Hz, dB re full-scale RMS."""
     time_s, power = spectrogram(sound)
-    first = int(np.ceil(AUDIBLE_FROM_HZ / (sound.sample_rate_hz / 2.0) * (power.shape[0] - 1)))
-    return Contour(time_s, _decibels(power[first:].sum(axis=0)))
+    return Contour(time_s, _level_db(power, sound.sample_rate_hz))
+
+
+def _level_db(power: FloatArray, sample_rate_hz: int) -> FloatArray:
+    first = int(np.ceil(AUDIBLE_FROM_HZ / (sample_rate_hz / 2.0) * (power.shape[0] - 1)))
+    return _decibels(power[first:].sum(axis=0))
 
 
 def audible(level_db: FloatArray, below_db: float = 20.0) -> BoolArray:
@@ -221,19 +246,22 @@ def spectral_tilt_db_per_octave(sound: Sound, low_hz: float = 200.0, high_hz: fl
 # -- ISO 532-1 and DIN 45692 ------------------------------------------------------------------------------------------
 
 
+def _each_20_ms(sound: Sound) -> tuple[FloatArray, FloatArray]:
+    """Every second frame of the spectrogram; only these are computed where the rest isn't known yet.
+
+    Both ways they lie alike in memory: sums over them are then the same to the last bit.
+    """
+    if sound.knows("spectrogram"):
+        time_s, power = spectrogram(sound)
+        return time_s[::2], np.ascontiguousarray(power.T[::2]).T
+    return sound.once("spectrogram each 20 ms", lambda mine: _spectrogram(mine, 2.0 * SPECTRUM_HOP_S))
+
+
 def _zwicker(sound: Sound) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Time, loudness (sone) and sharpness (acum) each 20 ms, by the method for stationary sounds on each frame."""
-    time_s, level_db = third_octave_levels_db(sound)
-    time_s, level_db = time_s[::2], level_db[:, ::2] + FULL_SCALE_DB_SPL
-    level_db = np.maximum(level_db, -60.0)
-    loudness = np.zeros(len(time_s))
-    sharpness = np.full(len(time_s), np.nan)
-    for frame in range(len(time_s)):
-        result = metasona.loudness_from_levels(level_db[:, frame])
-        loudness[frame] = result.loudness_sone
-        if result.loudness_sone > 0.0:
-            sharpness[frame] = metasona.sharpness_din45692(result.specific_loudness_sone_per_bark).sharpness_acum
-    return time_s, loudness, sharpness
+    """Time, loudness (sone) and specific loudness (sone per Bark, shape (n_frames, 240)) each 20 ms, each frame as a stationary sound."""
+    time_s, power = _each_20_ms(sound)
+    level_db = _third_octaves_db(power, sound.sample_rate_hz)
+    return time_s, *zwicker.loudness(np.maximum(level_db.T + FULL_SCALE_DB_SPL, -60.0))
 
 
 def loudness_level_phon(sound: Sound) -> Contour:
@@ -258,7 +286,8 @@ def loudness_level_phon(sound: Sound) -> Contour:
     mean = (total[start + width] - total[start]) / width
     loud = 40.0 + 10.0 * np.log2(np.maximum(mean, 1.0))
     phon = np.where(mean >= 1.0, loud, 40.0 * (np.maximum(mean, 0.0) + 0.0005) ** 0.35)
-    power = np.concatenate([[0.0], np.cumsum(10.0 ** (frame_level_db(sound).value[::2] / 10.0))])
+    frame_db = _level_db(_each_20_ms(sound)[1], sound.sample_rate_hz)
+    power = np.concatenate([[0.0], np.cumsum(10.0 ** (frame_db / 10.0))])
     level_db = _decibels((power[start + width] - power[start]) / width)
     heard = (mean > 0.003) & (level_db >= -70.0)
     return Contour((time_s[start] + time_s[start + width - 1]) / 2.0, np.where(heard, phon, np.nan))
@@ -272,9 +301,12 @@ def sharpness_acum(sound: Sound) -> Contour:
     Contour
         Acum at 20 ms steps; `nan` in frames more than 20 dB under the loud ones.
     """
-    time_s, _, sharpness = sound.once("zwicker", _zwicker)
+    time_s, sone, specific = sound.once("zwicker", _zwicker)
     heard = audible(frame_level_db(sound).value)[::2]
-    return Contour(time_s, np.where(heard, sharpness, np.nan), heard)
+    value = np.full(len(time_s), np.nan)
+    told = heard & (sone > 0.0)
+    value[told] = zwicker.sharpness(specific[told])
+    return Contour(time_s, value, heard)
 
 
 # -- F0 ---------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import soxr
 from scipy import fft as scipy_fft
 from scipy import ndimage
 
-from builder.acoustics import audio, filters, meters, statistics
+from builder.acoustics import audio, filters, meters, praat, statistics
 from builder.errors import Refused
 from builder.records import Contour, FloatArray, Reason, Sound, Source
 
@@ -244,8 +244,8 @@ def shaped_noise(sound: Sound, seed: int) -> Sound:
     _, power = meters.spectrogram(sound)
     if power.shape[1] == 0:
         return Sound(np.zeros(len(sound.samples)), sound.sample_rate_hz)
-    f0 = meters.f0_semitones(sound)
-    least_hz = 100.0 * 2.0 ** (float(np.median(f0.value[f0.valid])) / 12.0) if f0.valid.any() else NOISE_BAND_HZ
+    f0_hz = praat.median_f0_hz(sound)
+    least_hz = f0_hz if np.isfinite(f0_hz) else NOISE_BAND_HZ
     bins_hz = np.linspace(0.0, sound.sample_rate_hz / 2.0, power.shape[0])
     smooth = _averaged(_averaged(power.mean(axis=1), bins_hz, least_hz), bins_hz, least_hz)
     plain = _noise_like(sound, bins_hz, smooth, seed)
@@ -266,9 +266,10 @@ def _averaged(power: FloatArray, bins_hz: FloatArray, least_hz: float) -> FloatA
 def _noise_like(sound: Sound, bins_hz: FloatArray, power: FloatArray, seed: int) -> Sound:
     """Noise as long and as strong as a sound, with a power spectrum that is given at some frequencies."""
     n_samples = len(sound.samples)
-    frequency_hz = scipy_fft.rfftfreq(n_samples, 1.0 / sound.sample_rate_hz)
+    size = scipy_fft.next_fast_len(n_samples, real=True)
+    frequency_hz = scipy_fft.rfftfreq(size, 1.0 / sound.sample_rate_hz)
     gain = np.sqrt(np.interp(frequency_hz, bins_hz, power / max(float(power.max()), SILENT_POWER))) * (frequency_hz >= NOISE_FROM_HZ)
-    samples = scipy_fft.irfft(scipy_fft.rfft(np.random.default_rng(seed).standard_normal(n_samples)) * gain, n=n_samples)
+    samples = scipy_fft.irfft(scipy_fft.rfft(np.random.default_rng(seed).standard_normal(size)) * gain, n=size)[:n_samples]
     return Sound(samples * (np.std(sound.samples) / max(float(np.std(samples)), SILENT_POWER)), sound.sample_rate_hz)
 
 

