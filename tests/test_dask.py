@@ -444,7 +444,7 @@ def test_a_cluster_of_this_machine_needs_no_scheduler(unbroken: Path, tmp_path: 
     os.kill(workers[0], signal.SIGKILL)
     finished(running)
     assert contents(out) == contents(unbroken)
-    assert not [pid for pid in mine if alive(pid)]
+    until(lambda: not [pid for pid in mine if alive(pid)], 10.0)
 
 
 @pytest.mark.slow
