@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from builder import audit, charts, dataset, frontpage, report, sight, validate
+from builder import audit, charts, dataset, frontpage, places, report, sight, validate
 from builder.engines import Engine, tell
 from builder.errors import VocalgradError
 from builder.layout import clear_temporary, read_manifest
@@ -66,7 +66,7 @@ def validated(root: Path, engine: Engine, remaker: dataset.Remaker | None = None
     say
         Takes lines on how far it is.
     """
-    root = root.absolute()
+    root = places.whole(root)
     n_rows = _n_rows(root)
     if remaker is not None:
         remaker.prepare(_kinds(root))
@@ -121,9 +121,9 @@ def audited(root: Path, engine: Engine, n_pairs: int = AUDITED_PAIRS, say: Say =
     manifest = read_manifest(root)
     clear_temporary(root / "audit")
     listeners = {**dataset.LISTENERS, "rule": _rule_hears}
-    start = (root.absolute(), sight.stamp(root), None)
+    start = (places.whole(root), sight.stamp(root), None)
     with Progress("audit", _n_rows(root, controls=False), say) as progress, engine.each(progress.told, _start_worker, start) as each:
-        found = audit.run(root.absolute(), manifest, n_pairs, each, listeners)
+        found = audit.run(places.whole(root), manifest, n_pairs, each, listeners)
     report.write(root, manifest, found, root / "audit" / "report.html")
     charts.write(found, root / "audit")
     frontpage.write(root, manifest)
