@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
@@ -151,7 +152,7 @@ def temporary_for(path: Path) -> Iterator[Path]:
         There was no space.
     """
     here = Path(tempfile.mkdtemp(prefix="vocalgrad-")) / path.name if places.is_remote(path) else path
-    temporary = here.with_name(f".{here.name}.{os.getpid()}")
+    temporary = here.with_name(f".{here.name}.{uuid4().hex[:12]}")  # containers that share a disk also share numbers of processes
     try:
         here.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
