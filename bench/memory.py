@@ -24,6 +24,7 @@ import numpy as np
 
 from bench import work
 from builder import pipeline
+from builder.engines import give_back_memory
 from builder.fill import Context, Filler
 from builder.records import ShardPlan
 from builder.workers import Crew
@@ -63,6 +64,7 @@ def held_after(planned: ShardPlan, context: Context) -> tuple[int, float, float]
         pipeline.write_shard(planned, filler, Path(folder), "bench")
         n_tried = 2 * sum(report.tried for report in filler.reports.values())
     del filler
+    give_back_memory()
     return n_tried, *now_and_peak_mb()
 
 

@@ -137,10 +137,10 @@ def outcome(work: Callable[..., Any], task: tuple[Any, ...]) -> tuple[str, Any]:
             return "failed", RuntimeError(f"{type(error).__name__}: {error}")
         return "failed", error
     finally:
-        _give_back_memory()
+        give_back_memory()
 
 
-def _give_back_memory() -> None:
+def give_back_memory() -> None:
     """Return what a task has freed to the system: glibc keeps it in pieces, and a worker would grow over thousands of clips."""
     trim = getattr(_libc(), "malloc_trim", None)
     if trim is not None:
