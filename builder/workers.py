@@ -52,18 +52,14 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def _serve(pipe: Connection, start: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    """Do tasks until the parent closes its end of the pipe, or is gone."""
+def _serve(pipe: Connection) -> None:
+    """Begin for crews and do their tasks, until the parent closes its end of the pipe, or is gone."""
     start_quietly()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), heard_by(lambda value: pipe.send(("told", value))):
-        kind, value = outcome(start, arguments)
-        if kind == "failed":
-            pipe.send((kind, value))
-            return
-        pipe.send(("ready", None))
         while True:
-            work, task = pipe.recv()
-            pipe.send(outcome(work, task))
+            begins, work, task = pipe.recv()
+            kind, value = outcome(work, task)
+            pipe.send(("ready", None) if begins and kind == "done" else (kind, value))
 
 
 # -- in the parent ----------------------------------------------------------------------------------------------------
@@ -71,7 +67,7 @@ def _serve(pipe: Connection, start: Callable[..., object], arguments: tuple[Any,
 
 @dataclass(eq=False)
 class _Worker:
-    """A process, our end of its pipe, the number of the task that it does, and whether it ever was ready for one."""
+    """A process, our end of its pipe, the number of the task that it does, and whether it has begun for its crew."""
 
     process: BaseProcess
     pipe: Connection
@@ -113,13 +109,22 @@ class Crew:
         How many at most.
     start, arguments
         Called in each worker before its first task; must be importable and picklable.
+    spare
+        Processes that have nothing to do, which are taken before new ones are started, and given back at the end; None if there are none.
     """
 
-    def __init__(self, n_workers: int, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        n_workers: int,
+        start: Callable[..., object] = untold,
+        arguments: tuple[Any, ...] = (),
+        spare: list[_Worker] | None = None,
+    ) -> None:
         builder.pin_threads()
         self.n_workers = n_workers
         self._start = start
         self._arguments = arguments
+        self._spare = spare
         self._idle: list[_Worker] = []
 
     def run(
@@ -136,22 +141,34 @@ class Crew:
         """One that waits for a task, or a new one."""
         if self._idle:
             return self._idle.pop()
-        spawn = multiprocessing.get_context("spawn")
-        ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_serve, args=(theirs, self._start, self._arguments), daemon=True)
-        resource_tracker.ensure_running()  # its start would unblock the signal
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits this until it ignores Ctrl-C
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()  # so that the pipe ends when the worker does
-        return _Worker(process, ours)
+        worker = self._spare.pop() if self._spare else _started()
+        worker.ready = False
+        with suppress(OSError):  # it's dead: the end of its pipe says so at the next look
+            worker.pipe.send((True, self._start, self._arguments))
+        return worker
 
     def close(self) -> None:
-        """End the workers now."""
+        """Give the workers back, or end them now."""
+        if self._spare is not None:
+            self._spare += self._idle
+            self._idle = []
         while self._idle:
             self._idle.pop().stop()
+
+
+def _started() -> _Worker:
+    """A new process."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits this until it ignores Ctrl-C
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    theirs.close()  # so that the pipe ends when the worker does
+    return _Worker(process, ours)
 
 
 class _Round:
@@ -213,7 +230,7 @@ class _Round:
             return
         worker.task = self._waiting.popleft()
         with suppress(OSError):  # it's dead: the end of its pipe says so at the next look
-            worker.pipe.send((self._work, self._tasks[worker.task]))
+            worker.pipe.send((False, self._work, self._tasks[worker.task]))
 
     def _bury(self, worker: _Worker, how: str) -> None:
         """A worker has died: its task is given to another, once."""
@@ -247,6 +264,8 @@ class _Round:
 class Local:
     """An engine of processes on this machine; a map over one worker stays in this process.
 
+    As a context it keeps its processes for its next team: they take seconds to load what they work with.
+
     Parameters
     ----------
     n_workers
@@ -255,13 +274,14 @@ class Local:
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
+        self._spare: list[_Worker] | None = None
 
     def __str__(self) -> str:
         return f"{self.n_workers} workers"
 
     def team(self, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()) -> Crew:
         """Worker processes, each started when there's a task for it."""
-        return Crew(self.n_workers, start, arguments)
+        return Crew(self.n_workers, start, arguments, self._spare)
 
     def each(
         self, told: Told = untold, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()
@@ -272,10 +292,14 @@ class Local:
         return _plain_map(told, start, arguments)
 
     def __enter__(self) -> Self:
+        self._spare = []
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        """There's nothing to close: a team's processes end with it."""
+        """End the processes."""
+        spare, self._spare = self._spare or [], None
+        for worker in spare:
+            worker.stop()
 
 
 @contextmanager
