@@ -172,9 +172,9 @@ def is_temporary(path: Path) -> bool:
 
 
 def clear_temporary(folder: Path) -> None:
-    """Remove what a writer that was killed has left in a folder; an object store holds nothing half-written."""
-    for path in () if places.is_remote(folder) else folder.glob(".*"):
-        path.unlink()
+    """Remove what writers that were killed have left in a folder and below; an object store holds nothing half-written."""
+    for path in () if places.is_remote(folder) else folder.rglob(".*"):
+        path.unlink(missing_ok=True)
 
 
 def publish_file(temporary: Path, path: Path) -> str:

@@ -25,7 +25,7 @@ from builder.engines import Engine, tell
 from builder.errors import DatasetInvalid, LicencesForbid
 from builder.factory import factory_digest, versions
 from builder.fill import Context, Filler
-from builder.layout import parquet_path, read_rows, report_path, write_json
+from builder.layout import clear_temporary, parquet_path, read_rows, report_path, write_json
 from builder.licences import Licence
 from builder.plan import Plan
 from builder.progress import Progress
@@ -178,6 +178,7 @@ def _fill_all(
     if todo:
         for report in _run(todo, context, partial, factory, engine, say):
             reports[report["shard"]] = report
+        clear_temporary(partial)  # of workers that died over a shard which another has made
     return [reports[item.name] for item in planned.shards], n_reused
 
 

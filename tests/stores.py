@@ -23,7 +23,10 @@ def store() -> Iterator[str]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    client(endpoint := f"http://{host}:{port}").mkdir(BUCKET)
+    fs = client(endpoint := f"http://{host}:{port}")
+    if fs.exists(BUCKET):  # servers of one process hold the same
+        fs.rm(BUCKET, recursive=True)
+    fs.mkdir(BUCKET)
     yield endpoint
     s3fs.S3FileSystem.clear_instance_cache()
     server.stop()

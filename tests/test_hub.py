@@ -32,8 +32,8 @@ COMMAND = "import sys; from builder.__main__ import main; sys.exit(main(sys.argv
 
 WITHOUT_TORCH = """
 import importlib.util, sys
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, package=None: None if name in ("torch", "torchcodec") else found(name, package)
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name in ("torch", "torchcodec") else find_spec(name, package)
 import datasets, io, json
 datasets.config.USE_PARQUET_EXPORT = False
 """
