@@ -36,11 +36,11 @@ class Clip:
     end_s: float
 
 
-def as_json(pair: PairPlan, sign: int | None = None) -> dict[str, Any]:
-    """A pair's plan, or with a sign a clip's, as plain values."""
+def as_json(pair: PairPlan) -> dict[str, Any]:
+    """A pair's plan as plain values."""
     values = asdict(pair)
     values["source"]["parameters"] = dict(pair.source.parameters)
-    return values if sign is None else {"pair": values, "sign": sign}
+    return values
 
 
 def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any]:
@@ -54,7 +54,8 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
     dimension = BY_NAME[pair.dimension]
     content = audio.flac_bytes(clip.sound)
     checksum = hashlib.sha256(content).hexdigest()
-    planned = as_json(pair, clip.sign)
+    asked = as_json(pair)
+    planned = {"pair": asked, "sign": clip.sign}
     rise, fall = dimension.answers
     choices = [rise, fall] if increase_first else [fall, rise]
     answer = {1: rise, -1: fall, 0: None}[clip.sign]
@@ -70,7 +71,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "dimension": pair.dimension,
         "tier": pair.tier,
         "curve": pair.curve,
-        "pair_id": "pr" + digest(["pair", as_json(pair)], 20),
+        "pair_id": "pr" + digest(["pair", asked], 20),
         "source_kind": pair.source.kind,
         "source_id": pair.source.source_id,
         "speaker_id": pair.source.speaker_id,

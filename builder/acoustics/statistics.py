@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy import ndimage, stats
+from scipy import ndimage
 
 from builder.records import BoolArray, Contour, FloatArray
 
@@ -188,7 +188,8 @@ def spearman_rho(contour: Contour) -> float:
         return float("nan")
     if np.ptp(value) == 0.0:
         return 0.0
-    ranks = stats.rankdata(value)
+    _, place, count = np.unique(value, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(count) - (count - 1) / 2.0)[place]  # equal values share the mean of their ranks
     return float(np.corrcoef(np.arange(len(ranks)), ranks)[0, 1])
 
 
