@@ -614,6 +614,44 @@ def test_a_pair_of_a_broken_knob_is_never_published(
     assert reason_of(pair_on(dimension, source, 4.0), source) == reason
 
 
+def _ignores_a_fall(source: Source, planned: Planned) -> Sound:
+    return BY_NAME["loudness"].manipulate(source, replace(planned, span=max(planned.span, -0.1)))
+
+
+def test_what_fails_early_is_measured_no_further(planted: Callable[..., Dimension], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the falling clip fails by ear, neither clip is asked of what it holds, nor its witness: cheap rules come first for both."""
+    asked: list[str] = []
+    for name in ("held", "witness"):
+        real = getattr(measure, name)
+        monkeypatch.setattr(measure, name, lambda *of, name=name, real=real: asked.append(name) or real(*of))
+    dimension, source = planted("loudness", manipulate=_ignores_a_fall), recording(noise_samples())
+    pair = pair_on(dimension, source, 4.0)
+    assert reason_of(pair, source) == "too_small"
+    assert asked == []
+    fill.judge(pair, source, Margins(), (1,))
+    assert set(asked) == {"held", "witness"}
+
+
+def test_a_sham_is_made_and_measured_once(planted: Callable[..., Dimension]) -> None:
+    """Over all pairs of a source: its flat version is rendered once, and nothing is measured of it twice."""
+    flats: list[Planned] = []
+    measured: list[int] = []
+
+    def manipulate(source: Source, planned: Planned) -> Sound:
+        flats.extend([planned] if planned.span == 0.0 else [])
+        return BY_NAME["loudness"].manipulate(source, planned)
+
+    def heard(sound: Sound) -> Contour:
+        measured.append(id(sound))
+        return meters.momentary_loudness_lufs(sound)
+
+    dimension, source = planted("loudness", manipulate=manipulate, measure=heard), recording(noise_samples())
+    for jnds in (3.0, 4.0, 5.0):
+        fill.judge(pair_on(dimension, source, jnds), source, Margins())
+    assert len(flats) == 1
+    assert len(measured) == 2 * 3 + 1
+
+
 def test_the_wrong_sign_is_contradicted_with_both_figures(planted: Callable[..., Dimension]) -> None:
     """A rejection says what was planned and what was heard, with the unit."""
     dimension, source = planted("loudness", manipulate=_turns_its_sign_round), recording(noise_samples())

@@ -21,6 +21,7 @@ from hub.client import serving
 from made_corpora import SHAPES, corpus, recipe_of
 from stores import BUCKET, KEYS, Answer, Line, at, client, files, objects, store
 from test_corpus_builds import RECIPE as SPEECH_RECIPE
+from test_resume import KILLED
 
 from builder import corpora, layout, pipeline, places, resume
 from builder.__main__ import main
@@ -521,23 +522,11 @@ def test_what_is_not_read_from_a_store_says_so(
 
 # -- whole builds by the command ---------------------------------------------------------------------------------------
 
-TINY = """\
-include: {recipes}/base.yaml
-dimensions: [{recipes}/loudness.yaml]
-kinds: [noise, tone, pulses]
-speech: {{corpus: null}}
-tiers: {{medium: 4.0}}
-curves: [linear]
-pairs_per_cell: {{train: 2, validation: 1, test: 2}}
-controls_per_kind: {{train: 1, validation: 0, test: 1}}
-max_pairs_per_shard: 2
-"""
-
 
 def begin(folder: Path, out: str, workers: int, **environment: str) -> subprocess.Popen[str]:
     """A build of many small shards in a session of its own."""
-    (folder / "tiny.yaml").write_text(TINY.format(recipes=ROOT / "recipes"))
-    command = [sys.executable, "-m", "builder", "build", "--recipe", "tiny.yaml", "--out", out, "--workers", str(workers)]
+    (folder / "killed.yaml").write_text(KILLED.format(recipes=ROOT / "recipes"))
+    command = [sys.executable, "-m", "builder", "build", "--recipe", "killed.yaml", "--out", out, "--workers", str(workers)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
