@@ -24,7 +24,7 @@ from pathlib import Path
 
 from builder import plan, recipe, sources
 from builder.corpora import Recording
-from builder.cuts import Cut, Survey
+from builder.cuts import Cut, Survey, Syllable
 from builder.keys import digest, seed_of
 from builder.plan import Plan
 
@@ -60,7 +60,7 @@ def table(shape: str, n_cuts: int, n_speakers: int) -> Survey:
         found.checksum[member] = digest(["file", member])
         found.cuts.append(cut)
         starts = [cut.start + 9_000 * turn for turn in range(SYLLABLES_PER_CUT[index % 3])]
-        found.syllables += [(cut, start, start + 3_200) for start in starts]
+        found.syllables += [Syllable(cut, start, start + 3_200) for start in starts]
     return found
 
 
@@ -87,7 +87,7 @@ class Clock:
 
 def clips(made: Plan) -> Iterator[str]:
     """Lines of a table: clips, controls, cells, sources and shortages of each dimension and split."""
-    short = Counter(name for name, _, _, _ in plan.shortages(made))
+    short = Counter(f"{item.cell.dimension} {item.cell.split}" for item in made.shortages)
     yield f"{'dimension':<15}{'split':<12}{'clips':>8}{'controls':>10}{'cells':>7}{'shards':>8}{'real sources':>14}{'short':>7}"
     for (name, split), group in itertools.groupby(made.shards, key=lambda shard: (shard.dimension, shard.split)):
         shards = list(group)
@@ -128,8 +128,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for shard in made.shards:
         plan.shard_digest(shard)
     clock.lap("digests again, as when resuming")
-    short = plan.shortages(made)
-    clock.lap("shortages")
     some = [shard for shard in made.shards if shard.index == 0]
     tried = [pair for shard in some for cell, count in shard.wanted[:1] for pair in itertools.islice(plan.candidates(shard, cell), count)]
     clock.lap(f"{len(tried)} first candidates of {len(some)} cells")
@@ -139,8 +137,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     speakers = Counter(made.split_of.values())
     print("\n" + ", ".join(f"{speakers[split]} speakers in {split}" for split in used.splits))
     print("refused by the splits: " + (", ".join(f"{reason} {count}" for reason, count in made.refused.items()) or "nothing"))
-    for name, kind, wanted, there in short:
-        print(f"short: {name}: {kind}: {wanted} sources are needed for one cell, the corpus gives {there}")
+    for item in made.shortages:
+        print(item)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
     print(f"{n_pairs} pairs in {len(made.shards)} shards, plan {whole[:16]}")
     print(f"{clock.total_s:.1f} s ({clock.cpu_s:.1f} s of CPU), {peak_mb:.0f} MB at most")

@@ -261,8 +261,8 @@ def _plan(arguments: argparse.Namespace) -> int:
         print(f"{item.name:<40}{len(item.wanted):>6}{item.n_wanted:>8}  {pool}")
     for dimension, kind, tier in planned.unreachable:
         print(f"{dimension}: tier {tier} doesn't exist on {kind}: it needs a larger span than the dimension allows there")
-    for name, kind, wanted, there in plan.shortages(planned):
-        print(f"{name}: {kind}: {wanted} sources are needed for one cell, the corpus gives {there}")
+    for shortage in planned.shortages:
+        print(f"{'short' if shortage.fatal else 'tight'}: {shortage}")
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
     print(f"{n_pairs} pairs and {n_controls} controls, {2 * n_pairs + n_controls} clips")
@@ -272,6 +272,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         print(f"first candidate: {first.cell}, span {first.span:g}, source {first.source.source_id}")
     if arguments.diff is not None:
         print("\n" + difference.text(difference.between(planned, arguments.diff)))
+    plan.check_filled(planned)
     return 0
 
 

@@ -28,7 +28,7 @@ from builder.acoustics import audio, bandwidth, meters, praat
 from builder.corpora import Corpus, Recording
 from builder.errors import NotFound, Refused
 from builder.recipe import SpeechRule
-from builder.records import BoolArray, FloatArray, Reason, Sound
+from builder.records import BoolArray, Carrier, FloatArray, Reason, Sound
 
 QUIETEST_DBFS = -60.0
 WHOLE_SHARE = 0.95
@@ -51,6 +51,17 @@ class Cut:
     start: int
     end: int
     whole: bool = False
+    carrier: Carrier | None = None
+
+
+@dataclass(frozen=True)
+class Syllable:
+    """A stretch of a cut that can be repeated, or held as a vowel, in samples of the recording."""
+
+    cut: Cut
+    start: int
+    end: int
+    carrier: Carrier | None = None
 
 
 @dataclass
@@ -58,7 +69,7 @@ class Survey:
     """What reading a corpus found: usable cuts, what was refused, counted by reason with examples, and members' bandwidths."""
 
     cuts: list[Cut] = field(default_factory=list)
-    syllables: list[tuple[Cut, int, int]] = field(default_factory=list)
+    syllables: list[Syllable] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
     bandwidth_hz: dict[str, float] = field(default_factory=dict)
@@ -194,7 +205,7 @@ def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sam
     what = f"{recording.member} ({recording.speaker})"
     try:
         sound = read_recording(corpus, recording, rule, sample_rate_hz)
-        found.bandwidth_hz[recording.member] = bandwidth.bandwidth_hz(sound)
+        found.bandwidth_hz[recording.member] = bandwidth_hz = bandwidth.bandwidth_hz(sound)
         peak_dbfs = audio.peak_dbfs(sound)
         if peak_dbfs < QUIETEST_DBFS:
             raise Refused(Reason.SILENT, f"peak {peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")
@@ -212,10 +223,21 @@ def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sam
             found.refuse(f"{what} at {cut.start / sample_rate_hz:.2f} s", refusal)
             continue
         whole = len(cuts) == 1 and recording.segments_s is None and cut.end - cut.start >= WHOLE_SHARE * _spoken(sound)
-        cut = replace(cut, whole=whole)
+        cut = replace(cut, whole=whole, carrier=_carrier(stretch, bandwidth_hz))
         found.cuts.append(cut)
-        found.syllables += [(cut, cut.start + low, cut.start + high) for low, high in _syllables(stretch)]
+        for low, high in _syllables(stretch):
+            part = Sound(stretch.samples[low:high], sample_rate_hz)
+            found.syllables.append(Syllable(cut, cut.start + low, cut.start + high, _carrier(part, bandwidth_hz)))
     return found
+
+
+def _carrier(stretch: Sound, bandwidth_hz: float) -> Carrier:
+    """What tells which sweeps a stretch of a recording can carry."""
+    f0 = meters.f0_semitones(stretch)
+    f0_hz = 100.0 * 2.0 ** (float(np.median(f0.value[f0.valid])) / 12.0) if f0.valid.any() else 0.0
+    tilt = meters.spectral_tilt_db_per_octave(stretch)
+    tilt_db_per_octave = float(np.median(tilt.value[tilt.valid])) if tilt.valid.any() else -np.inf
+    return Carrier(bandwidth_hz, round(f0_hz, 1), round(bandwidth.reach_octaves(stretch), 3), round(tilt_db_per_octave, 2))
 
 
 def _spoken(sound: Sound) -> int:

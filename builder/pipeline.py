@@ -143,6 +143,7 @@ def build(path: Path, seed: int | None, out: Path, engine: Engine, say: Callable
     resume.check_replaceable(out)
     say(f"recipe   {path}")
     planned, gathered = load_plan(path, seed, engine)
+    plan.check_filled(planned)
     found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
     counts = Counter(gathered.refused) + Counter(planned.refused)
     refused = f"refused {_counts(counts)}" if counts else "nothing refused"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, zip_longest
 from types import MappingProxyType
 
-from builder import splits
+from builder import carrying, splits
 from builder.acoustics import curves
+from builder.errors import CellUnfilled
 from builder.keys import digest, rank_of
 from builder.recipe import SPEECH_KINDS, SPLITS, DimensionRecipe, Recipe
 from builder.records import Cell, PairPlan, Reason, ShardPlan, SourceSpec
@@ -23,8 +24,69 @@ from builder.synthesis import drawn
 Pools = Mapping[tuple[str, str], tuple[SourceSpec, ...]]
 """(kind, split) -> real sources, in an order that's the same whatever order they came in."""
 
+MAX_LINES = 12
+"""Shortages that are told one by one."""
+
 SYNTHESIS_BLOCK = 32
 """Synthetic sources are shuffled per cell in blocks of at least this many, so that cells share sources and analyses."""
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """The cells of a dimension, kind and split with too few sources that can carry them, as far as the survey tells.
+
+    Parameters
+    ----------
+    shard, cell
+        The one that lacks most, and where.
+    n_cells
+        How many there are, counted in each shard.
+    wanted
+        Pairs, or controls, to fill.
+    there, of
+        Sources that can carry it, and all of its kind in the shard.
+    enough
+        How many there should be, so that the cell doesn't run out by chance.
+    words
+        What a source that can carry it does; empty where any will do.
+    """
+
+    shard: str
+    cell: Cell
+    n_cells: int
+    wanted: int
+    there: int
+    of: int
+    enough: int
+    words: str
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the cell can't be filled for certain, rather than only perhaps."""
+        return self.there < self.wanted
+
+    def __str__(self) -> str:
+        others = f" (and {self.n_cells - 1} more cells like it)" if self.n_cells > 1 else ""
+        has = f"{self.there} of {self.of} {self.cell.kind} {self.words}" if self.words else f"{self.there} {self.cell.kind}"
+        return f"{self.cell} in {self.shard}: {has}, {self.wanted} at least are needed and {self.enough} to be safe{others}"
+
+
+def check_filled(planned: Plan) -> None:
+    """Refuse a plan with cells that can't be filled, before anything is rendered.
+
+    Raises
+    ------
+    CellUnfilled
+        Names the cells, what each lacks, and what to change.
+    """
+    short = [item for item in planned.shortages if item.fatal]
+    if short:
+        more = [f"and cells of {len(short) - MAX_LINES} more dimensions, kinds and splits"] if len(short) > MAX_LINES else []
+        lines = "".join(f"\n  {line}" for line in [*short[:MAX_LINES], *more])
+        raise CellUnfilled(
+            f"the corpus can't fill these cells:{lines}\n"
+            "Add recordings that can carry them, ask for fewer pairs_per_cell or clips in these splits, or leave the kind of source out."
+        )
 
 
 @dataclass(frozen=True)
@@ -43,6 +105,8 @@ class Plan:
         (dimension, kind, tier) that don't exist because the carrier can't span them.
     refused
         Reason -> real sources of all kinds that no split may use.
+    shortages
+        Cells of shards that have fewer sources than they should.
     """
 
     recipe: Recipe
@@ -50,6 +114,7 @@ class Plan:
     shards: tuple[ShardPlan, ...]
     unreachable: tuple[tuple[str, str, str], ...]
     refused: Mapping[str, int]
+    shortages: tuple[Shortage, ...]
 
     @property
     def split_of(self) -> Mapping[str, str]:
@@ -106,9 +171,9 @@ def make(recipe: Recipe, real: Mapping[str, tuple[SourceSpec, ...]], sex: Mappin
             unreachable += [(part.dimension, rule.kind, tier) for tier in part.tiers if tier not in part.tiers_on(rule)]
         for split in SPLITS:
             if split in recipe.splits:
-                shards += _shards_of(recipe, part, split, _cells(part, split), pools, known[split])
-                shards += _shards_of(recipe, part, split, _control_cells(part, split), pools, known[split])
-    return Plan(recipe, found, tuple(shards), tuple(unreachable), refused)
+                shards += _shards_of(recipe, part, split, part.cells(split), pools, known[split])
+                shards += _shards_of(recipe, part, split, part.control_cells(split), pools, known[split])
+    return Plan(recipe, found, tuple(shards), tuple(unreachable), refused, tuple(_shortages(recipe, shards, pools)))
 
 
 def _pools(real: Mapping[str, tuple[SourceSpec, ...]], found: Splits) -> tuple[Pools, dict[str, int]]:
@@ -124,24 +189,6 @@ def _pools(real: Mapping[str, tuple[SourceSpec, ...]], found: Splits) -> tuple[P
                 pools[kind, where].append(spec)
     in_order = {key: tuple(sorted(specs, key=lambda spec: rank_of("shard", spec.source_id))) for key, specs in pools.items()}
     return in_order, dict(sorted(refused.items()))
-
-
-def _cells(part: DimensionRecipe, split: str) -> list[tuple[Cell, int]]:
-    """Cells of a dimension in a split, with their pairs."""
-    return [
-        (Cell(part.dimension, tier, curve, rule.kind, split), part.pairs(rule, split))
-        for rule in part.sources
-        for tier in part.tiers_on(rule)
-        for curve in part.curves
-        if part.pairs(rule, split) > 0
-    ]
-
-
-def _control_cells(part: DimensionRecipe, split: str) -> list[tuple[Cell, int]]:
-    """Cells of flat clips of a dimension in a split, with their clips."""
-    counts: Mapping[str, int] = part.controls_per_kind  # type: ignore[assignment]
-    count = counts.get(split, 0)
-    return [(Cell(part.dimension, "control", "flat", rule.kind, split), count) for rule in part.sources if count > 0]
 
 
 def _shards_of(
@@ -202,26 +249,27 @@ def _span(part: DimensionRecipe, cell: Cell) -> tuple[float, float, float]:
     return span, round(span * curves.end_to_start(cell.curve), 6), jnd
 
 
-def shortages(planned: Plan) -> list[tuple[str, str, int, int]]:
-    """What a corpus is too small for: a source serves each cell once, so a cell needs as many sources as pairs, and some to spare.
-
-    Returns
-    -------
-    list
-        "dimension split", kind, pairs (or controls) of its largest cell, sources.
-    """
-    wanted: Counter[tuple[str, str, Cell]] = Counter()
-    there: Counter[tuple[str, str, bool]] = Counter()
-    for shard in planned.shards:
-        name = f"{shard.dimension} {shard.split}"
-        for kind, specs in shard.pool.items():
-            there[name, kind, shard.controls] += len(specs)
+def _shortages(recipe: Recipe, shards: Iterable[ShardPlan], pools: Pools) -> Iterator[Shortage]:
+    """Where a corpus is too small: a source serves each cell once, and not every source can carry every sweep."""
+    facts = {key: carrying.facts_of(specs) for key, specs in pools.items()}
+    parts = {part.dimension: part for part in recipe.dimensions}
+    there: dict[tuple[str, str, int, int, carrying.Least], int] = {}
+    found: dict[tuple[str, str, str, bool], list[Shortage]] = defaultdict(list)
+    for shard in shards:
         for cell, count in shard.wanted:
-            wanted[name, cell.kind, cell] += count
-    largest: Counter[tuple[str, str, bool]] = Counter()
-    for (name, kind, cell), count in wanted.items():
-        largest[name, kind, cell.is_control] = max(largest[name, kind, cell.is_control], count)
-    return [(key[0], key[1], largest[key], there[key]) for key in there if largest[key] > there[key]]
+            if cell.kind not in SPEECH_KINDS:
+                continue
+            asked = carrying.asked_of(parts[shard.dimension], cell, count)
+            key = (cell.kind, cell.split, shard.index, shard.count, asked.least)
+            if key not in there:
+                mine = facts.get(key[:2], carrying.facts_of(()))[shard.index :: shard.count]
+                there[key] = int(carrying.able(mine, asked.least).sum())
+            if there[key] < asked.enough:
+                words = carrying.words(parts[shard.dimension].spec, asked.span)
+                short = Shortage(shard.name, cell, 1, count, there[key], len(shard.pool[cell.kind]), asked.enough, words)
+                found[cell.dimension, cell.kind, cell.split, cell.is_control].append(short)
+    for items in found.values():
+        yield replace(min(items, key=lambda item: (item.there - item.wanted, item.there - item.enough)), n_cells=len(items))
 
 
 def candidates(shard: ShardPlan, cell: Cell) -> Iterator[PairPlan]:

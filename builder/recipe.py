@@ -20,7 +20,7 @@ from builder import licences
 from builder.acoustics import curves, voice
 from builder.dimensions import BY_NAME, Dimension
 from builder.errors import RecipeError
-from builder.records import Margins
+from builder.records import Cell, Margins
 from builder.seeds import PUBLIC_BELOW, SecretSeed, name_of
 from builder.strict_yaml import Strict, YamlFile, checked, nearest, one_of
 
@@ -214,9 +214,25 @@ class DimensionRecipe(Strict):
             return -(-clips[split] // (2 * sum(len(self.tiers_on(other)) for other in self.sources) * len(self.curves)))
         return counts.get(split, 0)
 
+    def cells(self, split: str) -> list[tuple[Cell, int]]:
+        """Cells of a split, with their pairs."""
+        return [
+            (Cell(self.dimension, tier, curve, rule.kind, split), self.pairs(rule, split))
+            for rule in self.sources
+            for tier in self.tiers_on(rule)
+            for curve in self.curves
+            if self.pairs(rule, split) > 0
+        ]
+
+    def control_cells(self, split: str) -> list[tuple[Cell, int]]:
+        """Cells of flat clips of a split, with their clips."""
+        counts: Mapping[str, int] = self.controls_per_kind  # type: ignore[assignment]
+        count = counts.get(split, 0)
+        return [(Cell(self.dimension, "control", "flat", rule.kind, split), count) for rule in self.sources if count > 0]
+
     def n_pairs_in(self, split: str) -> int:
         """Pairs that are asked for in a split."""
-        return sum(self.pairs(rule, split) * len(self.tiers_on(rule)) * len(self.curves) for rule in self.sources)
+        return sum(count for _, count in self.cells(split))
 
     def as_margins(self, split: str) -> Margins:
         """The margins as the label stage takes them; the test split takes no label that only the sham bears out."""

@@ -178,6 +178,28 @@ class Jnd:
         return self.running if kind == "speech" else self.steady
 
 
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """What the survey knows of a stretch of a recording: enough to tell, before anything is made of it, which sweeps it can carry.
+
+    Parameters
+    ----------
+    bandwidth_hz
+        How far up its whole recording reaches.
+    f0_hz
+        Its median F0; 0 where none was found.
+    reach_octaves
+        How far up it reaches by itself in three quarters of its frames, re 1 kHz; -inf where nothing is heard.
+    tilt_db_per_octave
+        Its median spectral tilt; -inf where nothing is heard.
+    """
+
+    bandwidth_hz: float
+    f0_hz: float
+    reach_octaves: float
+    tilt_db_per_octave: float
+
+
 @dataclass(frozen=True)
 class SourceSpec:
     """What is swept, fully determined: enough to make the same samples again.
@@ -194,6 +216,9 @@ class SourceSpec:
         Who speaks what in which language (ISO 639-1); None where there is no such thing or it isn't known.
     licence, attribution
         SPDX licence identifier and the line that must be printed with it.
+    carrier
+        What the survey knows of it; None for synthesis, and where nothing was surveyed. Not part of what it is: it decides neither
+        the digest nor the row.
     """
 
     kind: str
@@ -204,6 +229,7 @@ class SourceSpec:
     text: str | None
     licence: str
     attribution: str
+    carrier: Carrier | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def digest(self) -> str:

@@ -37,8 +37,9 @@ class Clip:
 
 
 def as_json(pair: PairPlan) -> dict[str, Any]:
-    """A pair's plan as plain values."""
+    """A pair's plan as plain values: all that is needed to make its clips again."""
     values = asdict(pair)
+    values["source"].pop("carrier")
     values["source"]["parameters"] = dict(pair.source.parameters)
     return values
 

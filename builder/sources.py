@@ -17,12 +17,12 @@ import numpy as np
 from builder import corpora as corpora_files
 from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, check_seen, file_digest, read_recording
+from builder.cuts import Cut, Survey, Syllable, check_seen, file_digest, read_recording
 from builder.engines import Map
 from builder.errors import NotFound, Refused
 from builder.keys import digest, rank_of, seed_of, spoken_key
 from builder.recipe import Recipe, SpeechRule
-from builder.records import Reason, Sound, Source, SourceSpec
+from builder.records import Carrier, Reason, Sound, Source, SourceSpec
 from builder.surveys import surveyed
 from builder.synthesis import syllable_parameters, vowel_parameters
 
@@ -228,7 +228,7 @@ def _keep_quota(corpus: str, found: Survey, recipe: Recipe) -> None:
         if len(cuts) > most:
             found.refuse(speaker, Refused(Reason.OVER_QUOTA, f"{len(cuts)} cuts, at most {most} of a speaker are used"), len(cuts) - most)
     found.cuts = [cut for cut in found.cuts if _place(cut) in kept]
-    found.syllables = [syllable for syllable in found.syllables if _place(syllable[0]) in kept]
+    found.syllables = [syllable for syllable in found.syllables if _place(syllable.cut) in kept]
 
 
 def _place(cut: Cut) -> tuple[str, str, int]:
@@ -249,8 +249,8 @@ def specs_of(corpus: str, found: Survey, sample_rate_hz: int) -> dict[str, tuple
     where = _Where(corpus, found.checksum)
     real = {
         "speech": [_speech_spec(where, cut) for cut in found.cuts],
-        "syllables": [_syllable_spec(where, cut, low, high, sample_rate_hz) for cut, low, high in found.syllables],
-        "vowels": [_vowel_spec(where, cut, low, high) for cut, low, high in found.syllables],
+        "syllables": [_syllable_spec(where, item, sample_rate_hz) for item in found.syllables],
+        "vowels": [_vowel_spec(where, item) for item in found.syllables],
     }
     return {kind: tuple(sorted(specs, key=lambda spec: spec.source_id)) for kind, specs in real.items()}
 
@@ -286,22 +286,26 @@ def _speech_spec(where_is: _Where, cut: Cut) -> SourceSpec:
         text=recording.text if cut.whole else None,
         licence=recording.licence,
         attribution=recording.attribution,
+        carrier=cut.carrier,
     )
 
 
-def _syllable_spec(where_is: _Where, cut: Cut, low: int, high: int, sample_rate_hz: int) -> SourceSpec:
-    where = where_is(cut.recording, low, high)
-    source_id = "y" + digest([where, cut.recording.speaker])[1:]
-    return _part_spec("syllables", source_id, {**where, **syllable_parameters(source_id, (high - low) / sample_rate_hz)}, cut.recording)
+def _syllable_spec(where_is: _Where, item: Syllable, sample_rate_hz: int) -> SourceSpec:
+    recording = item.cut.recording
+    where = where_is(recording, item.start, item.end)
+    source_id = "y" + digest([where, recording.speaker])[1:]
+    parameters = {**where, **syllable_parameters(source_id, (item.end - item.start) / sample_rate_hz)}
+    return _part_spec("syllables", source_id, parameters, recording, item.carrier)
 
 
-def _vowel_spec(where_is: _Where, cut: Cut, low: int, high: int) -> SourceSpec:
-    where = where_is(cut.recording, low, high)
-    source_id = "v" + digest([where, cut.recording.speaker, "vowel"])[1:]
-    return _part_spec("vowels", source_id, {**where, **vowel_parameters(source_id)}, cut.recording)
+def _vowel_spec(where_is: _Where, item: Syllable) -> SourceSpec:
+    recording = item.cut.recording
+    where = where_is(recording, item.start, item.end)
+    source_id = "v" + digest([where, recording.speaker, "vowel"])[1:]
+    return _part_spec("vowels", source_id, {**where, **vowel_parameters(source_id)}, recording, item.carrier)
 
 
-def _part_spec(kind: str, source_id: str, parameters: dict[str, Any], recording: Recording) -> SourceSpec:
+def _part_spec(kind: str, source_id: str, parameters: dict[str, Any], recording: Recording, carrier: Carrier | None) -> SourceSpec:
     """A source made of a part of a recording, too short to say anything."""
     return SourceSpec(
         kind=kind,
@@ -312,4 +316,5 @@ def _part_spec(kind: str, source_id: str, parameters: dict[str, Any], recording:
         text=None,
         licence=recording.licence,
         attribution=recording.attribution,
+        carrier=carrier,
     )

@@ -13,7 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,15 @@ from tqdm import tqdm
 
 from builder import fetch, places
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, check_seen, file_digest, survey_recording
+from builder.cuts import Cut, Survey, Syllable, check_seen, file_digest, survey_recording
 from builder.engines import Map
 from builder.factory import factory_digest
 from builder.keys import digest
 from builder.recipe import SpeechRule
+from builder.records import Carrier
 
 BATCH = 16
 """Recordings that a worker is given at once, and after which what was found is safe."""
-
-CUT_FIELDS = tuple(field.name for field in fields(Cut) if field.name != "recording")
 
 
 def surveyed(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int, each: Map = map) -> Survey:
@@ -137,17 +136,25 @@ def _as_json(found: Survey) -> dict[str, Any]:
     """What was found in one recording, as plain values."""
     place = {id(cut): index for index, cut in enumerate(found.cuts)}
     return {
-        "cuts": [{name: getattr(cut, name) for name in CUT_FIELDS} for cut in found.cuts],
-        "syllables": [[place[id(cut)], low, high] for cut, low, high in found.syllables],
+        "cuts": [[cut.start, cut.end, cut.whole, _facts(cut)] for cut in found.cuts],
+        "syllables": [[place[id(item.cut)], item.start, item.end, _facts(item)] for item in found.syllables],
         "refused": dict(found.refused),
         "details": found.details,
         "bandwidth_hz": next(iter(found.bandwidth_hz.values()), None),
     }
 
 
+def _facts(part: Cut | Syllable) -> list[float] | None:
+    return None if part.carrier is None else list(astuple(part.carrier))
+
+
+def _carrier(facts: list[float] | None) -> Carrier | None:
+    return None if facts is None else Carrier(*facts)
+
+
 def _from_json(values: dict[str, Any], recording: Recording) -> Survey:
-    cuts = [Cut(recording, **cut) for cut in values["cuts"]]
-    syllables = [(cuts[index], low, high) for index, low, high in values["syllables"]]
+    cuts = [Cut(recording, start, end, whole, _carrier(facts)) for start, end, whole, facts in values["cuts"]]
+    syllables = [Syllable(cuts[index], start, end, _carrier(facts)) for index, start, end, facts in values["syllables"]]
     known_hz = values["bandwidth_hz"]
     bandwidth_hz = {} if known_hz is None else {recording.member: known_hz}
     return Survey(cuts, syllables, Counter(values["refused"]), list(values["details"]), bandwidth_hz=bandwidth_hz)

@@ -207,7 +207,9 @@ def test_minimums_are_met_or_the_error_has_the_numbers(counts: list[tuple[int, i
     if isinstance(found, str):
         needs = ", ".join(f"{name}: {speakers} speakers and {cuts} cuts" for name in used.splits)
         assert found.startswith(f"the corpus has {len(counts)} speakers with {len(sources)} cuts of speech")
-        assert found.endswith(f", too few for the splits ({needs}); lower min_speakers or min_cuts, or use a larger corpus")
+        told, advice = found.split("\n", 1)
+        assert told.endswith(f", too few for the splits ({needs}); lower min_speakers or min_cuts, or use a larger corpus")
+        assert advice.startswith("Written into the recipe, this is what the corpus can fill:\n  splits:\n")
         return
     for mine in kept(sources, found).values():
         assert len({cut.speaker_id for cut in mine}) >= speakers

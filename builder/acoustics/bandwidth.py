@@ -29,6 +29,10 @@ SMOOTH_FRAMES = 31
 WINDOW_S = meters.SPECTRUM_WINDOW_S
 LOUD_SHARE = 95.0
 """Percentile of a band's level over all frames that tells what a recording has there: fricatives are few, and count."""
+REACH_DEPTH_DB = 50.0
+"""Depth at which a source must reach up to what a sweep acts on: heard for sure, where `EDGE_DEPTH_DB` is about at threshold."""
+SURE_SHARE = 25.0
+"""Percentile of a source's reach over its frames that counts."""
 FLOOR_PERCENTILE = 2.0
 ABOVE_FLOOR_DB = 6.0
 """By how much a band's loud moments must exceed its own floor: a band that only hisses holds nothing of the voice."""
@@ -68,6 +72,12 @@ def upper_edge_octaves(sound: Sound, depth_db: float = EDGE_DEPTH_DB) -> Contour
     edge = _highest_above(octave, level_db - level_db.max(axis=0) + depth_db)
     heard = meters.audible(meters.frame_level_db(sound).value)
     return statistics.smooth(Contour(time_s, np.where(heard, edge, np.nan), heard), SMOOTH_FRAMES)
+
+
+def reach_octaves(sound: Sound) -> float:
+    """How far up a sound reaches in three quarters of its heard frames, octaves re 1 kHz; -inf where nothing is heard."""
+    edge = upper_edge_octaves(sound, REACH_DEPTH_DB)
+    return float(np.percentile(edge.value[edge.valid], SURE_SHARE)) if edge.valid.any() else -np.inf
 
 
 def bandwidth_hz(sound: Sound) -> float:

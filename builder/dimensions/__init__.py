@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Need, Planned
 
-__all__ = ["BY_NAME", "DIMENSIONS", "MEASURES", "Band", "Dimension", "HeldBy", "Planned"]
+__all__ = ["BY_NAME", "DIMENSIONS", "MEASURES", "Band", "Dimension", "HeldBy", "Need", "Planned"]
 
 NAMES = (
     "pitch",

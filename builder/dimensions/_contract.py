@@ -7,7 +7,7 @@ To add one: write `dimensions/<name>.py` with a `DIMENSION`, add its name to `NA
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -63,6 +63,27 @@ class Band:
 
     needs_hz: float
     reason: str
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a real source must have to carry a sweep, as far as the survey tells; the sweep itself looks again.
+
+    Speakers are given to splits by it, so that each split has voices that can carry what the recipe asks of it.
+
+    Parameters
+    ----------
+    fact
+        Which fact of a `records.Carrier`.
+    at_least
+        Span, in the dimension's unit -> the least value of the fact.
+    words
+        What such sources do, with a place for the value (of a reach in Hz): "have a median F0 of at least {:.0f} Hz".
+    """
+
+    fact: Literal["f0_hz", "reach_octaves", "tilt_db_per_octave"]
+    at_least: Callable[[float], float]
+    words: str
 
 
 @dataclass(frozen=True)
@@ -132,6 +153,11 @@ class Dimension:
         Samples alone -> contour by an independent method, rising and falling with the dimension.
     band
         How far up a recording must reach to be swept.
+    needs
+        What else a real source must have, where the survey can tell.
+    accepted
+        Source kind -> share of real candidates with what they need that pass all rules of the label, on the tier where fewest do; where
+        it isn't told, a half.
     basis
         `heard`: the label is measured on the clip alone. `parts`: the property is a relation between parts that we mixed, and
         is computed exactly from them as they are in the final samples; what can be measured from the clip alone is the
@@ -167,6 +193,8 @@ class Dimension:
     measure: Callable[[Sound], Contour]
     witness: Callable[[Sound], Contour]
     band: Band
+    needs: tuple[Need, ...] = ()
+    accepted: Mapping[str, float] = field(default_factory=dict)
     paper_category: str | None = None
     held_by: tuple[HeldBy, ...] = ()
     restore: Callable[[Sound, Sound, Callable[[FloatArray, float], FloatArray], tuple[str, ...]], Sound] | None = None

@@ -23,17 +23,13 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import bandwidth, filters, meters, statistics
-from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Need, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
 
 BASE_OCTAVES = 0.8
 """Cutoff in the middle of every sweep: 1.7 kHz, so that four octaves about it end below 8 kHz."""
 SLOPE_DB_PER_OCTAVE = 144.0
-REACH_DEPTH_DB = 50.0
-"""Depth at which a source must reach up to the sweep's highest cutoff: heard for sure, where the meter's own is about at threshold."""
-SURE_SHARE = 25.0
-"""Percentile of a source's reach over its frames that counts."""
 
 
 def manipulate(source: Source, planned: Planned) -> Sound:
@@ -44,7 +40,7 @@ def manipulate(source: Source, planned: Planned) -> Sound:
     Refused
         `out_of_range` where the source doesn't reach up to the highest cutoff in three quarters of its frames.
     """
-    _check_reach(source.sound, BASE_OCTAVES + abs(planned.span) / 2.0)
+    _check_reach(source.sound, _highest_cutoff_octaves(planned.span))
     trend = 0.0
     if not planned.imposed:
         trend = source.sound.once("clarity trend", lambda sound: _trend_at_base(sound, source.start_s, source.end_s))
@@ -62,9 +58,12 @@ def _trend_at_base(sound: Sound, start_s: float, end_s: float) -> float:
     return statistics.drift_per_s(bandwidth.upper_edge_octaves(still), start_s, end_s)
 
 
+def _highest_cutoff_octaves(span: float) -> float:
+    return BASE_OCTAVES + abs(span) / 2.0
+
+
 def _check_reach(sound: Sound, needed: float) -> None:
-    edge = sound.once("clarity reach", lambda of: bandwidth.upper_edge_octaves(of, REACH_DEPTH_DB))
-    reach = float(np.percentile(edge.value[edge.valid], SURE_SHARE)) if edge.valid.any() else -np.inf
+    reach = sound.once("clarity reach", bandwidth.reach_octaves)
     if reach < needed:
         reach_hz, needed_hz = (meters.REFERENCE_HZ * 2.0**octave for octave in (reach, needed))
         raise Refused(Reason.OUT_OF_RANGE, f"the source reaches up to {reach_hz:.0f} Hz, the sweep needs {needed_hz:.0f} Hz")
@@ -94,6 +93,7 @@ DIMENSION = Dimension(
         round(meters.REFERENCE_HZ * 2.0 ** (BASE_OCTAVES + max(MAX_SPAN.values()) / 2.0)),
         "the clear end of the largest sweep: a low-pass can only take away what is there",
     ),
+    needs=(Need("reach_octaves", _highest_cutoff_octaves, "reach up to {:.0f} Hz in three quarters of their frames"),),
     paper_category="voice_clarity",
     held_by=(HeldBy(bandwidth.upper_edge_octaves, 0.8),),
 )

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from builder.acoustics import meters, modulation
-from builder.dimensions._contract import Band, Dimension, HeldBy, Planned
+from builder.dimensions._contract import Band, Dimension, HeldBy, Need, Planned
 from builder.errors import Refused
 from builder.records import Contour, Jnd, Reason, Sound, Source
 
@@ -87,6 +87,8 @@ DIMENSION = Dimension(
     measure=measure,
     witness=witness,
     band=Band(0.0, "one gain on whatever is there"),
+    needs=(Need("f0_hz", lambda _: LOWEST_F0_HZ, "have a median F0 of at least {:.0f} Hz"),),
+    accepted={"vowels": 0.8},
     paper_category="audio_roughness",
     held_by=(HeldBy(measure, 0.8, floor=SMOOTH_DB),),
 )
