@@ -20,11 +20,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from builder import places
 from builder.errors import CorpusUnavailable
 from builder.fetch import cache_dir, sha256_of
-from builder.layouts import Listed, Listing, Unlisted, language_of, sex_of
+from builder.layouts import Listed, Listing, Unlisted, no_speaker
 from builder.records import Reason
+from builder.spelling import named, words
 from builder.strict_yaml import Strict
+
+READ_AS = 2
+"""Counts how rows are turned into recordings: an index of another way isn't read."""
 
 Column = Annotated[str, Field(min_length=1)]
 Columns = Annotated[tuple[Column, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else (v,)), Field(min_length=1)]
@@ -73,7 +78,7 @@ class Wanted:
     @property
     def key(self) -> str:
         """Digest of everything that decides which rows are taken."""
-        values = [self.source, self.revision, self.config, self.split, self.columns.model_dump(), dict(self.only)]
+        values: list[object] = [READ_AS, self.source, self.revision, self.config, self.split, self.columns.model_dump(), dict(self.only)]
         return hashlib.sha256(json.dumps([*values, self.limit, self.max_per_speaker]).encode()).hexdigest()
 
 
@@ -116,7 +121,8 @@ def read(wanted: Wanted) -> Kept:
 
 def _plain(kept: Kept) -> dict[str, Any]:
     refused = [asdict(item) for item in kept.listing.refused]
-    return {"found": [asdict(item) for item in kept.listing.found], "refused": refused, "files": dict(kept.files)}
+    found = [asdict(item) for item in kept.listing.found]
+    return {"found": found, "refused": refused, "unread": dict(kept.listing.unread), "files": dict(kept.files)}
 
 
 def _from_index(path: Path) -> Kept | None:
@@ -124,7 +130,7 @@ def _from_index(path: Path) -> Kept | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         refused = [Unlisted(**{**item, "reason": Reason(item["reason"])}) for item in values["refused"]]
-        listing = Listing([Listed(**item) for item in values["found"]], refused)
+        listing = Listing([Listed(**item) for item in values["found"]], refused, unread=Counter(values["unread"]))
         files: dict[str, str] = values["files"]
         whole = all(sha256_of(audio_path(name)) == name for name in files.values())
     except (OSError, ValueError, KeyError, TypeError):
@@ -152,25 +158,29 @@ def _streamed(wanted: Wanted) -> Kept:
         if wanted.limit is not None and len(listing.found) >= wanted.limit:
             listing.refused.append(Unlisted(wanted.split, Reason.OVER_LIMIT, f"rows from {number} on: the limit is {wanted.limit}"))
             break
-        if not all(re.search(pattern, str(row[column])) for column, pattern in wanted.only.items()):
+        if not all(re.search(pattern, words(row[column]) or "") for column, pattern in wanted.only.items()):
             left_out += 1
             continue
-        item = _listed(row, number, wanted)
+        item = _identified(row, number, wanted)
         if isinstance(item, Unlisted):
             listing.refused.append(item)
             continue
-        if wanted.max_per_speaker is not None and of_speaker[item.speaker] >= wanted.max_per_speaker:
+        member, speaker = item
+        if wanted.max_per_speaker is not None and of_speaker[speaker] >= wanted.max_per_speaker:
             over += 1
             continue
-        if item.member in files:
-            raise CorpusUnavailable(f"{wanted.source}: two rows are known by {item.member!r}: name other columns under columns.id")
-        content = _bytes_of(row[wanted.columns.audio], item.member, wanted)
+        if member in files:
+            raise CorpusUnavailable(f"{wanted.source}: two rows are known by {member!r}: name other columns under columns.id")
+        content = _bytes_of(row[wanted.columns.audio], member, wanted)
         if isinstance(content, Unlisted):
             listing.refused.append(content)
             continue
-        files[item.member] = _keep(content)
-        of_speaker[item.speaker] += 1
-        listing.found.append(item)
+        files[member] = _keep(content)
+        of_speaker[speaker] += 1
+        sex, language, text = (
+            row[column] if column else None for column in (wanted.columns.sex, wanted.columns.language, wanted.columns.text)
+        )
+        listing.take(member, speaker, sex, language, text)
     if left_out:
         listing.refused.append(Unlisted(wanted.split, Reason.LEFT_OUT, f"not {dict(wanted.only)}", left_out))
     if over:
@@ -215,25 +225,15 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).split(chr(10)) or [''])[0]}"
 
 
-def _listed(row: Mapping[str, Any], number: int, wanted: Wanted) -> Listed | Unlisted:
-    """A row as a recording, without its audio."""
+def _identified(row: Mapping[str, Any], number: int, wanted: Wanted) -> tuple[str, str] | Unlisted:
+    """Member and speaker of a row."""
     columns = wanted.columns
-    known_by = "/".join(_word(row[column]) or "" for column in columns.id) if columns.id else f"{number:07d}"
+    known_by = "/".join(named(row[column]) or "" for column in columns.id) if columns.id else f"{number:07d}"
     member = f"{wanted.split}/{known_by}"
     if not known_by.strip("/"):
         return Unlisted(f"{wanted.split}/{number:07d}", Reason.UNREADABLE, "the row has no identifier")
-    speaker = _word(row[columns.speaker])
-    if speaker is None:
-        return Unlisted(member, Reason.NO_SPEAKER, f"the column {columns.speaker} is empty")
-    text = _word(row[columns.text]) if columns.text else None
-    sex = sex_of(_word(row[columns.sex])) if columns.sex else None
-    language = language_of(_word(row[columns.language])) if columns.language else None
-    return Listed(member, speaker, sex, language, text)
-
-
-def _word(value: Any) -> str | None:
-    """A value as text with single blanks; None where there's none."""
-    return None if value is None else " ".join(str(value).split()) or None
+    speaker = named(row[columns.speaker])
+    return (member, speaker) if speaker else Unlisted(member, Reason.NO_SPEAKER, no_speaker(row[columns.speaker]))
 
 
 def _bytes_of(audio: Any, member: str, wanted: Wanted) -> bytes | Unlisted:
@@ -244,7 +244,7 @@ def _bytes_of(audio: Any, member: str, wanted: Wanted) -> bytes | Unlisted:
         return bytes(audio["bytes"])
     if not path or audio.get("bytes") is not None:
         return Unlisted(member, Reason.UNREADABLE, "the row holds no audio")
-    if wanted.revision is None and not os.path.realpath(path).startswith(os.path.realpath(wanted.source) + os.sep):
+    if wanted.revision is None and not places.lies_in(os.path.realpath(path), places.trees(Path(wanted.source))):
         return Unlisted(member, Reason.OUTSIDE, "its audio file lies outside the dataset")
     import fsspec
 

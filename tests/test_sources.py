@@ -618,7 +618,7 @@ HEADER = "path,speaker,sex,language,text,licence,attribution\n"
     [
         ("", "path"),
         ("path,speaker\na.wav,s\n", "column licence is missing"),
-        (HEADER.replace(",", ";") + "a.wav;s;f;en;hi;MIT;k\n", "column licence is missing"),
+        (HEADER.replace(",", ";") + "a.wav;s;f;en;hi;MIT;k\n", "table.csv:1: the cells are separated by semicolons; commas are needed"),
         (HEADER, "table.csv"),
         (HEADER + "a.wav,s,f,en,hi,,k\n", "licence"),
         (HEADER + "a.wav,,f,en,hi,MIT,k\n", "speaker"),
