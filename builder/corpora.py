@@ -127,9 +127,10 @@ def load(path: Path) -> Corpus:
     faults: list[str] = []
     missing: list[str] = []
     parts: list[_Part] = []
+    attributions = {words(key) or "": line for key, line in corpus.attributions.items()}
     for entry in corpus.files:
         try:
-            parts.append(_part(path, entry, corpus.attributions, faults))
+            parts.append(_part(path, entry, attributions, faults))
         except CorpusUnavailable as error:
             missing.append(str(error))
             parts.append(_Part([], {}, []))
@@ -269,7 +270,7 @@ def _wanted(path: Path, entry: FileEntry) -> streamed.Wanted:
 
 def _recordings_of(found: Sequence[Listed], entry: FileEntry, attributions: Mapping[str, str]) -> list[Recording]:
     """Listed recordings with the entry's licence, of which only what it trusts is taken."""
-    attribution = words(attributions[str(entry.attribution)]) or ""
+    attribution = words(attributions[words(entry.attribution) or ""]) or ""
     trusted = set(entry.trust)
     return [
         Recording(
@@ -433,7 +434,7 @@ def _recordings(root: Path, entry: FileEntry, attributions: Mapping[str, str], f
             language=item.language,
             text=words(item.text),
             licence=named(item.licence) or "",
-            attribution=words(attributions.get(item.attribution)) or "",
+            attribution=words(attributions.get(words(item.attribution) or "")) or "",
             segments_s=item.segments_s,
             raw=item.raw.model_dump() if item.raw else None,
         )

@@ -304,8 +304,9 @@ def _vctk(root: Path, rule: LayoutRule, listing: Listing) -> None:
         match = pattern.fullmatch(member)
         if match:
             mics.setdefault((match[1], match[2]), set()).add(match[3] if two_mics else "")
-    there = set(walk(root, listing, "txt")) if places.is_folder(root / "txt") else set()
-    texts = _texts(root, listing, there & {f"txt/{speaker}/{utterance}.txt" for speaker, utterance in mics})
+    if listing.written and places.is_folder(root / "txt"):
+        list(walk(root, listing, "txt"))  # how texts are written there
+    texts = _texts(root, listing, [f"txt/{speaker}/{utterance}.txt" for speaker, utterance in mics])
     for (speaker, utterance), recorded in mics.items():
         mic = rule.mic if two_mics else ""
         if mic in recorded:

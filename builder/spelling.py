@@ -30,12 +30,16 @@ def words(value: Any) -> str | None:
         Of any type. None and NaN are no value; a whole number that was stored as a float, as pandas does in a column with gaps, is
         written without its fraction.
     """
+    return " ".join(composed(value if isinstance(value, str) else _written(value)).split()) or None
+
+
+def _written(value: Any) -> str:
     if value is None or (isinstance(value, Real) and math.isnan(value)):
-        return None
-    if isinstance(value, Real) and not isinstance(value, (bool, int)) and float(value).is_integer():
-        value = int(float(value))
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return " ".join(composed(text).split()) or None
+        return ""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    whole = isinstance(value, Real) and not isinstance(value, int) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
 
 
 def named(value: Any) -> str | None:
@@ -43,8 +47,10 @@ def named(value: Any) -> str | None:
 
     None where there's no value, or one of the words that stand for a missing one.
     """
-    visible = "".join(ch for ch in str(words(value) or "") if unicodedata.category(ch) not in ("Cf", "Cc"))
-    return None if visible.strip() in MISSING else words(visible)
+    said = words(value)
+    if said is not None and not said.isprintable():
+        said = words("".join(ch for ch in said if unicodedata.category(ch) not in ("Cf", "Cc")))
+    return None if said in MISSING else said
 
 
 def alike(text: str) -> str:

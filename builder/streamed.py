@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from builder import places
+from builder import places, tables
 from builder.errors import CorpusUnavailable
 from builder.fetch import cache_dir, sha256_of
 from builder.layouts import Listed, Listing, Unlisted, no_speaker
@@ -28,6 +28,8 @@ from builder.records import Reason
 from builder.spelling import named, words
 from builder.strict_yaml import Strict
 
+MOST_FAULTS = 5
+"""Faults of a table that are told."""
 READ_AS = 2
 """Counts how rows are turned into recordings: an index of another way isn't read."""
 
@@ -152,6 +154,7 @@ def _write(path: Path, content: bytes) -> None:
 def _streamed(wanted: Wanted) -> Kept:
     """Every wanted row, in the dataset's order."""
     listing, files = Listing(), dict[str, str]()
+    written = places.Written(Path(wanted.source))
     of_speaker: Counter[str] = Counter()
     over = left_out = 0
     for number, row in enumerate(_rows(wanted)):
@@ -171,7 +174,7 @@ def _streamed(wanted: Wanted) -> Kept:
             continue
         if member in files:
             raise CorpusUnavailable(f"{wanted.source}: two rows are known by {member!r}: name other columns under columns.id")
-        content = _bytes_of(row[wanted.columns.audio], member, wanted)
+        content = _bytes_of(row[wanted.columns.audio], member, wanted, written)
         if isinstance(content, Unlisted):
             listing.refused.append(content)
             continue
@@ -194,6 +197,8 @@ def _rows(wanted: Wanted) -> Iterator[dict[str, Any]]:
     """Rows with undecoded audio and labels as words."""
     import datasets  # slow to import, and most builds read no dataset
 
+    if wanted.revision is None:
+        _check_metadata(Path(wanted.source))
     try:
         opened = datasets.load_dataset(wanted.source, wanted.config, split=wanted.split, revision=wanted.revision, streaming=True)
     except Exception as error:  # the Hub's, fsspec's and pyarrow's own errors share no base class
@@ -216,6 +221,15 @@ def _rows(wanted: Wanted) -> Iterator[dict[str, Any]]:
         raise CorpusUnavailable(f"{wanted.source}: {_first_line(error)}") from error
 
 
+def _check_metadata(folder: Path) -> None:
+    """Refuse a metadata.csv in which rows are swallowed or of another width: pandas, by which `datasets` reads it, says nothing."""
+    faults = [fault for path in sorted(folder.rglob("metadata.csv")) for fault in tables.read(path, ()).told(path)]
+    if faults:
+        raise CorpusUnavailable(
+            "\n  ".join(faults[:MOST_FAULTS]) + (f"\n  and {more} more" if (more := len(faults) - MOST_FAULTS) > 0 else "")
+        )
+
+
 def _label(kind: Any, number: int | None) -> str | None:
     """The word of a class label; None where it's unset."""
     return kind.int2str(number) if number is not None and number >= 0 else None
@@ -236,7 +250,7 @@ def _identified(row: Mapping[str, Any], number: int, wanted: Wanted) -> tuple[st
     return (member, speaker) if speaker else Unlisted(member, Reason.NO_SPEAKER, no_speaker(row[columns.speaker]))
 
 
-def _bytes_of(audio: Any, member: str, wanted: Wanted) -> bytes | Unlisted:
+def _bytes_of(audio: Any, member: str, wanted: Wanted, written: places.Written) -> bytes | Unlisted:
     """The encoded audio of a row, or why there's none."""
     audio = audio if isinstance(audio, Mapping) else {}
     path = audio.get("path")
@@ -244,8 +258,10 @@ def _bytes_of(audio: Any, member: str, wanted: Wanted) -> bytes | Unlisted:
         return bytes(audio["bytes"])
     if not path or audio.get("bytes") is not None:
         return Unlisted(member, Reason.UNREADABLE, "the row holds no audio")
-    if wanted.revision is None and not places.lies_in(os.path.realpath(path), places.trees(Path(wanted.source))):
-        return Unlisted(member, Reason.OUTSIDE, "its audio file lies outside the dataset")
+    if wanted.revision is None:
+        path = f"{wanted.source}/{written(os.path.relpath(path, wanted.source))}"
+        if not places.lies_in(os.path.realpath(path), places.trees(Path(wanted.source))):
+            return Unlisted(member, Reason.OUTSIDE, "its audio file lies outside the dataset")
     import fsspec
 
     try:

@@ -77,13 +77,24 @@ def read(path: Path, columns: Sequence[str], delimiter: str = ",", *, quoted: bo
     CorpusUnavailable
         It can't be read or isn't UTF-8 text.
     """
-    found = list(_rows(_text(path), delimiter, quoted))
+    text = _text(path)
+    top, first = next(((line, row) for line, row in enumerate(text.split("\n"), 1) if row.strip()), (1, ""))
+    if other := _other_delimiter(first, columns, delimiter):
+        return Table(faults=(f"{top}: the cells are separated by {DELIMITERS[other]}; {DELIMITERS[delimiter]} are needed",))
+    found = list(_rows(text, delimiter, quoted))
     faults = [f"{line}: {fault}" for line, fault in found if isinstance(fault, str)]
-    (top, header), *rest = [(line, cells) for line, cells in found if isinstance(cells, list)] or [(1, list[str]())]
-    names = [words(cell) or "" for cell in _without_empty_end(header, 0)]
-    faults += [f"{top}: {fault}" for fault in _header_faults(names, columns, delimiter)]
-    rows = () if set(columns) - set(names) else tuple(_row(line, cells, names) for line, cells in rest)
-    return Table(rows, tuple(faults))
+    header, *rest = [(line, cells) for line, cells in found if isinstance(cells, list)] or [(1, list[str]())]
+    names = [words(cell) or "" for cell in header[1]]
+    there = ", ".join(filter(None, names)) or "none"
+    faults += [f"{top}: column {column} is missing; columns that are there: {there}" for column in columns if column not in names]
+    faults += [f"{top}: column {column} is there twice" for column in sorted({name for name in names if name and names.count(name) > 1})]
+    return Table(() if set(columns) - set(names) else tuple(_row(line, cells, names) for line, cells in rest), tuple(faults))
+
+
+def _other_delimiter(header: str, columns: Sequence[str], delimiter: str) -> str | None:
+    """The delimiter under which a header has the columns that it hasn't under the right one."""
+    under = {mark: {cell.strip(' "') for cell in header.split(mark)} for mark in DELIMITERS}
+    return next((mark for mark, cells in under.items() if set(columns) <= cells and not set(columns) <= under[delimiter]), None)
 
 
 def _text(path: Path) -> str:
@@ -133,26 +144,10 @@ def _holds_rows(cell: str, delimiter: str, width: int) -> bool:
     return breaks > 0 and cell.count(delimiter) >= max(1, width - 1) * breaks
 
 
-def _without_empty_end(cells: list[str], width: int) -> list[str]:
-    """Cells without empty ones after the last column, which spreadsheets add."""
-    while len(cells) > width and not cells[-1].strip():
-        cells = cells[:-1]
-    return cells
-
-
 def _row(line: int, cells: list[str], names: Sequence[str]) -> Row:
-    cells = _without_empty_end(cells, len(names))
+    """A row by column; columns without a name, such as spreadsheets add after the last, must be empty there."""
     fault = None if len(cells) == len(names) else f"{len(cells)} cells, the header has {len(names)}"
+    last = max((at for at, name in enumerate(names) if name), default=0)
+    if fault is None and any(cell.strip() for cell in cells[last + 1 :]):
+        fault = "a cell after the last column that has a name"
     return Row(line, dict(zip(names, cells, strict=False)), fault)
-
-
-def _header_faults(names: Sequence[str], columns: Sequence[str], delimiter: str) -> Iterator[str]:
-    """Another delimiter than the table should have, columns that are missing, and those that are there twice."""
-    line = delimiter.join(names)
-    others = [d for d in DELIMITERS if d != delimiter and set(columns) <= {cell.strip(' "') for cell in line.split(d)}]
-    if others and set(columns) - set(names):
-        yield f"the cells are separated by {DELIMITERS[others[0]]}; {DELIMITERS[delimiter]} are needed"
-    else:
-        there = ", ".join(names) or "none"
-        yield from (f"column {column} is missing; columns that are there: {there}" for column in columns if column not in names)
-    yield from (f"column {column} is there twice" for column in sorted({name for name in names if name and names.count(name) > 1}))
