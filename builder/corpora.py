@@ -8,24 +8,23 @@ nothing and changing a file changes its sources.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from builder import corpus_recipe, debian, fetch, layouts, places, streamed
+from builder import corpus_recipe, debian, fetch, glance, layouts, licences, places, streamed, tables
 from builder.corpus_recipe import LANGUAGE, FileEntry
 from builder.errors import CorpusUnavailable, RecipeError, StoreFault
 from builder.layouts import Listed, Unlisted
-from builder.licences import Terms
+from builder.licences import Licence, Terms
 from builder.records import Reason
+from builder.spelling import alike, composed, named, words
 
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
 NEEDED_COLUMNS = ("path", "speaker", "licence")
@@ -41,7 +40,7 @@ class Recording:
     Parameters
     ----------
     member
-        Path inside the corpus, `/`-separated.
+        Path inside the corpus, `/`-separated, in Unicode's composed form.
     speaker, sex, language, text
         As the corpus tells; sex is f, m or None, text is of the whole file.
     licence, attribution
@@ -81,6 +80,8 @@ class Corpus:
         What it holds and isn't in `recordings`, with the reason.
     stamps
         Of members in an object store, what changes when the file is replaced; one that isn't there has none.
+    notes
+        What else couldn't be read, a line each; the recordings that it's about are used.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Corpus:
     licences: Mapping[str, Terms] = field(default_factory=dict)
     refused: tuple[Unlisted, ...] = ()
     stamps: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def listed(self) -> Mapping[tuple[str, str | None], Recording]:
@@ -96,11 +98,11 @@ class Corpus:
         return {(item.member, item.speaker): item for item in reversed(self.recordings)}
 
     def refusals(self) -> tuple[Counter[str], list[str]]:
-        """What it refuses: recordings by reason, and a line for each refusal."""
+        """What it refuses: recordings by reason, and a line for each refusal and note."""
         counts: Counter[str] = Counter()
         for item in self.refused:
             counts[item.reason.value] += item.count
-        return counts, [f"{item.what}: {item.reason.value}: {item.detail}" for item in self.refused]
+        return counts, [*(f"{item.what}: {item.reason.value}: {item.detail}" for item in self.refused), *self.notes]
 
 
 # -- where corpora lie ------------------------------------------------------------------------------------------------
@@ -125,14 +127,16 @@ def load(path: Path) -> Corpus:
     faults: list[str] = []
     missing: list[str] = []
     parts: list[_Part] = []
+    attributions = {words(key) or "": line for key, line in corpus.attributions.items()}
     for entry in corpus.files:
         try:
-            parts.append(_part(path, entry, corpus.attributions, faults))
+            parts.append(_part(path, entry, attributions, faults))
         except CorpusUnavailable as error:
             missing.append(str(error))
             parts.append(_Part([], {}, []))
     where = [f"{path}: {entry.table}" if entry.table else str(path) for entry in corpus.files]
-    faults += _overlap_faults(where, [part.recordings for part in parts])
+    listed = [part.recordings for part in parts]
+    faults += [*_overlap_faults(where, listed), *_licence_faults(where, listed, licences.known_with(corpus.licences))]
     if faults:
         raise RecipeError(faults)
     if missing:
@@ -147,7 +151,8 @@ def load(path: Path) -> Corpus:
     recordings = [item for part in parts for item in part.recordings]
     ordered = sorted(recordings, key=lambda item: (item.member, item.speaker, item.segments_s or ()))
     refused = tuple(item for part in parts for item in part.refused)
-    return Corpus(corpus.name, tuple(ordered), location, corpus.licences, refused, stamps)
+    notes = tuple(line for part in parts for line in part.notes)
+    return Corpus(corpus.name, tuple(ordered), location, corpus.licences, refused, stamps, notes)
 
 
 def load_all(paths: Sequence[Path]) -> dict[str, Corpus]:
@@ -161,7 +166,7 @@ def load_all(paths: Sequence[Path]) -> dict[str, Corpus]:
     Raises
     ------
     RecipeError
-        Two have one name, or one speaker's name stands for a woman in one and a man in another.
+        Two have one name, one speaker's name stands for a woman in one and a man in another, or two speakers' names differ by case alone.
     CorpusUnavailable
         As `load`.
     """
@@ -174,50 +179,71 @@ def load_all(paths: Sequence[Path]) -> dict[str, Corpus]:
             faults.append(f"{path}: another corpus of this recipe is named {corpus.name} too; sources are known by that name")
         corpora[corpus.name] = corpus
         for speaker, sex in sorted({(item.speaker, item.sex) for item in corpus.recordings if item.sex}):
-            other, name = sex_in.setdefault(speaker, (sex, corpus.name))
-            if other != sex and name != corpus.name:
-                faults.append(f"{path}: speaker {speaker} is {sex} here and {other} in {name}: give one corpus another speaker_prefix")
+            other, where = sex_in.setdefault(speaker, (sex, corpus.name))
+            if other != sex and where != corpus.name:
+                faults.append(f"{path}: speaker {speaker} is {sex} here and {other} in {where}: give one corpus another speaker_prefix")
+    faults += _case_faults(corpora)
     if faults:
         raise RecipeError(faults)
     return corpora
+
+
+def _case_faults(corpora: Mapping[str, Corpus]) -> list[str]:
+    """Speakers whose names differ by case or width alone: most likely one person, whom two splits could have."""
+    spellings: dict[str, dict[str, str]] = {}
+    for corpus in corpora.values():
+        for speaker in sorted({item.speaker for item in corpus.recordings}):
+            spellings.setdefault(alike(speaker), {}).setdefault(speaker, corpus.name)
+    return [
+        f"speakers {' and '.join(f'{speaker!r} ({corpus})' for speaker, corpus in found.items())} differ by case or width alone, and one "
+        "person must be in one split: write the name in one way; if they are two people, rename one, or give one corpus a speaker_prefix"
+        for found in spellings.values()
+        if len(found) > 1
+    ]
 
 
 @dataclass
 class _Part:
     """What one entry of a corpus gives."""
 
-    recordings: list[Recording]
-    location: dict[str, Path]
-    refused: list[Unlisted]
-    stamps: dict[str, str] = field(default_factory=dict)
+    recordings: Sequence[Recording]
+    location: Mapping[str, Path]
+    refused: Sequence[Unlisted]
+    notes: Sequence[str] = ()
+    stamps: Mapping[str, str] = field(default_factory=dict)
 
 
 def _part(path: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> _Part:
-    """The recordings of one entry, fetched and tabled; those in an object store with what its listing says of them."""
+    """The recordings of one entry, fetched and tabled."""
     try:
-        part, root = _tabled(path, entry, attributions, faults)
-        if root is not None and places.is_remote(root):
-            listed = places.stamps(root)
-            part.stamps = {member: listed[member] for member in part.location if member in listed}
+        return _tabled(path, entry, attributions, faults)
     except StoreFault as error:
         raise CorpusUnavailable(f"{entry.folder}: {error}") from error
-    return part
 
 
-def _tabled(path: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> tuple[_Part, Path | None]:
-    """The recordings of one entry, and the folder that they lie in; None where they lie in the cache."""
+def _tabled(path: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> _Part:
     if entry.dataset is not None:
         kept = streamed.read(_wanted(path, entry))
-        return _Part(_recordings_of(kept.listing.found, entry, attributions), kept.location(), kept.listing.refused), None
+        recordings = _recordings_of(kept.listing.found, entry, attributions)
+        return _Part(recordings, kept.location(), kept.listing.refused, kept.listing.told())
     root = _root(path, entry)
     if entry.layout is not None:
         listing = layouts.read(root, entry.layout)
         found, over = _limited(listing.found, entry.limit, entry.max_per_speaker)
-        location = {item.member: root / item.member for item in found}
-        return _Part(_recordings_of(found, entry, attributions), location, listing.refused + over), root
-    recordings = _recordings(root, entry, attributions, faults)
-    inside, refused = _inside(root, recordings)
-    return _Part(inside, {item.member: root / item.member for item in inside}, refused), root
+        part = _Part(_recordings_of(found, entry, attributions), {}, listing.refused + over, listing.told())
+        return _placed(part, root, lambda member: listing.written.get(member, member))
+    written = places.Written(root)
+    inside, refused = _inside(root, _recordings(root, entry, attributions, faults), written)
+    return _placed(_Part(inside, {}, refused), root, written)
+
+
+def _placed(part: _Part, root: Path, written: Callable[[str], str]) -> _Part:
+    """A part with where its members lie; of those in an object store, with what its listing says of them."""
+    names = {item.member: written(item.member) for item in part.recordings}
+    stamps = places.stamps(root) if places.is_remote(root) else {}
+    part.location = {member: root / name for member, name in names.items()}
+    part.stamps = {member: stamps[name] for member, name in names.items() if name in stamps}
+    return part
 
 
 def _wanted(path: Path, entry: FileEntry) -> streamed.Wanted:
@@ -244,16 +270,16 @@ def _wanted(path: Path, entry: FileEntry) -> streamed.Wanted:
 
 def _recordings_of(found: Sequence[Listed], entry: FileEntry, attributions: Mapping[str, str]) -> list[Recording]:
     """Listed recordings with the entry's licence, of which only what it trusts is taken."""
-    attribution = " ".join(attributions[str(entry.attribution)].split())
+    attribution = words(attributions[words(entry.attribution) or ""]) or ""
     trusted = set(entry.trust)
     return [
         Recording(
             member=item.member,
-            speaker=entry.speaker_prefix + item.speaker,
+            speaker=named(entry.speaker_prefix + item.speaker) or item.speaker,
             sex=item.sex if "sex" in trusted else None,
             language=(item.language if "language" in trusted else None) or entry.language,
             text=item.text if "text" in trusted else None,
-            licence=str(entry.licence),
+            licence=named(entry.licence) or "",
             attribution=attribution,
         )
         for item in found
@@ -279,19 +305,19 @@ def _limited(found: Sequence[Listed], limit: int | None, max_per_speaker: int | 
     return kept, refused
 
 
-def _inside(root: Path, recordings: Sequence[Recording]) -> tuple[list[Recording], list[Unlisted]]:
+def _inside(root: Path, recordings: Iterable[Recording], written: Callable[[str], str]) -> tuple[list[Recording], list[Unlisted]]:
     """Recordings whose file, links followed, lies in the corpus; the others are told. An object store has no links."""
     if places.is_remote(root):
         return list(recordings), []
-    real = os.path.realpath(root) + os.sep
+    trees = places.trees(root)
     folders: dict[str, str] = {}
     kept, refused = [], []
     for item in recordings:
-        folder, _, name = item.member.rpartition("/")
+        folder, _, file = written(item.member).rpartition("/")
         if folder not in folders:
             folders[folder] = os.path.realpath(root / folder)
-        target = Path(folders[folder]) / name
-        if str(target.resolve() if target.is_symlink() else target).startswith(real):
+        target = Path(folders[folder]) / file
+        if places.lies_in(str(target.resolve() if target.is_symlink() else target), trees):
             kept.append(item)
         else:
             refused.append(Unlisted(f"{item.member} ({item.speaker})", Reason.OUTSIDE, "a link that leads out of the corpus"))
@@ -322,6 +348,17 @@ def _overlap_faults(where: Sequence[str], listed: Sequence[Sequence[Recording]])
     return faults
 
 
+def _licence_faults(where: Sequence[str], listed: Sequence[Sequence[Recording]], known: Mapping[str, Licence]) -> list[str]:
+    """Licences whose terms nobody knows, each with the first recording of an entry that has it."""
+    faults = []
+    for place, items in zip(where, listed, strict=True):
+        first = {item.licence: item for item in reversed(items)}
+        faults += [
+            f"{place}: {first[licence].member}: {licences.unknown(licence, known)}" for licence in sorted(first) if licence not in known
+        ]
+    return faults
+
+
 def _where(path: Path, value: str) -> str:
     """Where a folder was looked for, for people: beside the recipe, there if it's a URL, or where the environment says."""
     if places.is_url(value):
@@ -348,7 +385,7 @@ def _root(path: Path, entry: FileEntry) -> Path:
             fetch.extract_all(archive, root)
         else:
             fetch.extract(archive, _members(archive, root, entry), root)
-    inside = root / entry.inside if entry.inside else root
+    inside = root / places.Written(root)(entry.inside) if entry.inside else root
     if not places.is_folder(inside):
         raise CorpusUnavailable(f"{entry.inside}: no such folder in {entry.folder or entry.archive or entry.debian or entry.file}")
     return inside
@@ -388,16 +425,16 @@ def _members(archive: Path, root: Path, entry: FileEntry) -> list[str]:
 
 def _recordings(root: Path, entry: FileEntry, attributions: Mapping[str, str], faults: list[str]) -> list[Recording]:
     if entry.table is not None:
-        return list(_from_table(root / entry.table, attributions, faults))
+        return list(_from_table(root / places.Written(root)(entry.table), attributions, faults))
     return [
         Recording(
-            member=item.member,
+            member=composed(item.member),
             speaker=item.speaker,
             sex=item.sex,
             language=item.language,
-            text=" ".join(item.text.split()) if item.text else None,
-            licence=item.licence,
-            attribution=" ".join(attributions.get(item.attribution, "").split()),
+            text=words(item.text),
+            licence=named(item.licence) or "",
+            attribution=words(attributions.get(words(item.attribution) or "")) or "",
             segments_s=item.segments_s,
             raw=item.raw.model_dump() if item.raw else None,
         )
@@ -408,35 +445,48 @@ def _recordings(root: Path, entry: FileEntry, attributions: Mapping[str, str], f
 def _from_table(path: Path, attributions: Mapping[str, str], faults: list[str]) -> Iterator[Recording]:
     """Recordings of a CSV table; faults are told with their line."""
     try:
-        text = places.text(path, "utf-8-sig")
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise CorpusUnavailable(f"{path.name}: no such table in the corpus") from error
-    except UnicodeDecodeError:
-        faults.append(f"{path}: not UTF-8 text; save the table as UTF-8")
+        table = tables.read(path, NEEDED_COLUMNS)
+    except FileNotFoundError as error:
+        raise CorpusUnavailable(f"{path.name}: no such table in the corpus; {glance.told(path.parent)}") from error
+    except CorpusUnavailable as error:
+        faults.append(str(error))
         return
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    absent = [column for column in NEEDED_COLUMNS if column not in (reader.fieldnames or [])]
-    faults += [f"{path}: column {column} is missing; columns: {', '.join(TABLE_COLUMNS)}" for column in absent]
-    n_rows = 0
-    for row in reader if not absent else ():
-        n_rows += 1
-        wrong = [f"column {column} is empty" for column in NEEDED_COLUMNS if not row[column]]
-        wrong += ["more cells than columns"] if None in row else []
-        wrong += [outside] if row["path"] and (outside := corpus_recipe.outside(row["path"])) else []
-        wrong += [f"sex is {row['sex']!r}; f, m or nothing is needed"] if row.get("sex") not in ("f", "m", "", None) else []
-        language = row.get("language") or None
-        wrong += [f"language is {language!r}; two or three small letters are needed"] if language and not LANGUAGE.match(language) else []
-        faults += [f"{path}:{reader.line_num}: {fault}" for fault in wrong]
-        if not wrong:
-            line = row.get("attribution") or f"{row['speaker']} ({row['licence']}); the corpus gives no attribution"
-            yield Recording(
-                member=row["path"],
-                speaker=row["speaker"],
-                sex=row.get("sex") or None,
-                language=language,
-                text=" ".join(row["text"].split()) if row.get("text") else None,
-                licence=row["licence"],
-                attribution=" ".join(attributions.get(line, line).split()),
-            )
-    if not absent and n_rows == 0:
+    faults += table.told(path)
+    if not table.rows and not table.faults:
         faults.append(f"{path}: has no rows")
+    for row in table.rows if not table.faults else ():
+        if row.fault is None:
+            wrong = list(_cell_faults(row.cells))
+            faults += [f"{path}:{row.line}: {fault}" for fault in wrong]
+            if not wrong:
+                yield _recording_of(row.cells, attributions)
+
+
+def _cell_faults(cells: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with the cells of a row."""
+    for column in NEEDED_COLUMNS:
+        if named(cells[column]) is None:
+            said = words(cells[column])
+            yield f"column {column} holds {said!r}, which stands for a missing value" if said else f"column {column} is empty"
+    if cells["path"] and (outside := corpus_recipe.outside(cells["path"])):
+        yield outside
+    if named(cells.get("sex")) not in ("f", "m", None):
+        yield f"sex is {cells['sex']!r}; f, m or nothing is needed"
+    language = words(cells.get("language"))
+    if language and not LANGUAGE.match(language):
+        yield f"language is {language!r}; two or three small letters are needed"
+
+
+def _recording_of(cells: Mapping[str, str], attributions: Mapping[str, str]) -> Recording:
+    """The recording of a row without a fault."""
+    speaker, licence = str(named(cells["speaker"])), str(named(cells["licence"]))
+    line = words(cells.get("attribution")) or f"{speaker} ({licence}); the corpus gives no attribution"
+    return Recording(
+        member=composed(cells["path"]),
+        speaker=speaker,
+        sex=named(cells.get("sex")),
+        language=words(cells.get("language")),
+        text=words(cells.get("text")),
+        licence=licence,
+        attribution=words(attributions.get(line, line)) or "",
+    )

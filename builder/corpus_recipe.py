@@ -19,6 +19,7 @@ from builder.acoustics import audio
 from builder.errors import CorpusUnavailable, RecipeError
 from builder.layouts import LayoutRule
 from builder.licences import CUSTOM, KNOWN, Terms
+from builder.spelling import named
 from builder.streamed import ColumnRule
 from builder.strict_yaml import Strict, YamlFile, checked, one_of
 
@@ -87,6 +88,14 @@ class RecordingEntry(Strict):
     attribution: Word
     segments_s: Segments | None = None
     raw: RawRule | None = None
+
+    @field_validator("speaker")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        found = named(value)
+        if found is None:
+            raise ValueError(f"{value!r} names nobody: it stands for a missing value, or can't be seen")
+        return found
 
     @field_validator("member")
     @classmethod

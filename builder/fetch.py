@@ -22,6 +22,7 @@ from unearth import Link, PackageFinder
 from unearth.errors import UnpackError
 
 from builder.errors import CorpusUnavailable
+from builder.spelling import composed
 
 WHOLE = ".whole"
 """Marks a folder that an archive was extracted into to its end."""
@@ -199,29 +200,27 @@ def _write(into: Path, member: str, content: bytes) -> None:
 
 
 def _contents(archive: Path, members: list[str] | None) -> Iterator[tuple[str, bytes]]:
-    """Each wanted member (None: each regular file) with its bytes, in one pass over the archive."""
-    left = set(members or ())
+    """Each wanted member (None: each regular file) with its bytes, in one pass over the archive; found in any Unicode form."""
+    left = {composed(member): member for member in members or ()}
     try:
         if members == []:
             return
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as opened:
                 for name in sorted(opened.namelist()):
-                    if (members is None and not name.endswith("/")) or name in left:
-                        left.discard(name)
-                        yield name, opened.read(name)
+                    if (members is None and not name.endswith("/")) or composed(name) in left:
+                        yield left.pop(composed(name), name), opened.read(name)
         else:
             with tarfile.open(archive, "r|*") as opened_tar:
                 for entry in opened_tar:
                     name = entry.name.removeprefix("./") if members is None else entry.name
-                    wanted = entry.isreg() if members is None else name in left
+                    wanted = entry.isreg() if members is None else composed(name) in left
                     stream = opened_tar.extractfile(entry) if wanted else None
                     if stream is not None:
-                        left.discard(name)
-                        yield name, stream.read()
+                        yield left.pop(composed(name), name), stream.read()
                     if members is not None and not left:
                         break
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise CorpusUnavailable(f"{archive.name}: isn't a readable archive: {error}") from error
     if left:
-        raise CorpusUnavailable(f"{archive.name}: no readable member {sorted(left)[0]!r}")
+        raise CorpusUnavailable(f"{archive.name}: no readable member {min(left.values())!r}")

@@ -1,26 +1,27 @@
 """How well-known corpora lie in their folders: one function per layout, which tables recordings and opens no audio.
 
 A folder is walked once, in sorted order, so nothing depends on how the file system lists it. What looks like a recording and
-can't be one (a link that leaves the corpus, a folder with an audio file's name) is told with a reason.
+can't be one (a link that leaves the corpus, a folder with an audio file's name) is told with a reason. Paths and names are in one
+Unicode form here (`spelling`), whatever the disk and the tables have.
 """
 
 from __future__ import annotations
 
-import csv
 import os
 import re
-import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from builder import places
+from builder import glance, places, tables
 from builder.errors import CorpusUnavailable
 from builder.records import Reason
+from builder.spelling import MISSING, composed, named, words
 from builder.strict_yaml import Strict
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".g722")
@@ -110,21 +111,62 @@ class Unlisted:
 
 @dataclass
 class Listing:
-    """What reading a layout found."""
+    """What reading a layout found.
+
+    Parameters
+    ----------
+    found, refused
+        Recordings that are taken, and what isn't, with the reason.
+    written
+        Member -> its name on disk, of those that aren't plain ASCII: a disk may have another Unicode form of it.
+    unread
+        Words in place of a language's code -> recordings that have them.
+    notes
+        What else of the corpus's own files couldn't be read; the recordings are taken.
+    """
 
     found: list[Listed] = field(default_factory=list)
     refused: list[Unlisted] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    unread: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def take(self, member: str, speaker: Any, sex: Any = None, locale: Any = None, said: Any = None) -> None:
+        """Take a recording, each value as the corpus writes it; refuse one whose speaker isn't named."""
+        who = named(speaker)
+        if who is None:
+            self.refused.append(Unlisted(member, Reason.NO_SPEAKER, no_speaker(speaker)))
+            return
+        language = language_of(locale)
+        if language is None and (word := named(locale)):
+            self.unread[word] += 1
+        self.found.append(Listed(member, who, sex_of(sex), language, words(said)))
+
+    def told(self) -> list[str]:
+        """Every note."""
+        unread = [f"language {word!r} isn't a code of two or three letters: unknown for {n} recordings" for word, n in self.unread.items()]
+        return sorted(self.notes + unread)
 
 
-def sex_of(word: str | None) -> str | None:
+def no_speaker(value: Any) -> str:
+    """Why a value names nobody."""
+    said = words(value)
+    return f"{said!r} stands for a missing value: the speaker isn't known" if said else "the corpus doesn't say who speaks"
+
+
+def sex_of(word: Any) -> str | None:
     """`f`, `m`, or None where the word says neither, is empty, or isn't known."""
-    return SEX_WORDS.get((word or "").strip().lower())
+    return SEX_WORDS.get((named(word) or "").lower())
 
 
-def language_of(locale: str | None) -> str | None:
-    """The language of a locale such as `en` or `zh-TW`; None where it isn't two or three letters."""
-    word = re.split("[-_]", (locale or "").strip().lower())[0]
-    return word if re.fullmatch("[a-z]{2,3}", word) else None
+def language_of(locale: Any) -> str | None:
+    """The language of a locale such as `en` or `zh-TW`; None where it isn't two or three letters.
+
+    `nan` is the code of Min Nan; NaN, in any other spelling, is a missing value.
+    """
+    said = words(locale) or ""
+    code = re.split("[-_]", said.lower())[0]
+    return code if re.fullmatch("[a-z]{2,3}", code) and (said == "nan" or said not in MISSING) else None
 
 
 def read(root: Path, rule: LayoutRule) -> Listing:
@@ -145,30 +187,47 @@ def read(root: Path, rule: LayoutRule) -> Listing:
     Raises
     ------
     CorpusUnavailable
-        The folder doesn't hold what the layout needs; the message says what was looked for.
+        The folder doesn't hold what the layout needs; the message says what was looked for and what is there.
     """
     listing = Listing()
     LAYOUTS[rule.kind](root, rule, listing)
     listing.found.sort(key=lambda item: item.member)
     listing.refused.sort(key=lambda item: (item.what, item.reason))
-    if not listing.found and not listing.refused:
-        raise CorpusUnavailable(f"{root}: no recordings of the layout {rule.kind} in it")
+    if not listing.found:
+        why = "".join(f"; {item.what}: {item.reason.value}: {item.detail}" for item in listing.refused[:3])
+        refused = f" ({sum(item.count for item in listing.refused)} refused{why})" if why else ""
+        raise _missing(root, f"no recordings of the layout {rule.kind} in it, which are {LOOKED_FOR[rule.kind]}{refused}")
     return listing
+
+
+def _missing(root: Path, what: str) -> CorpusUnavailable:
+    return CorpusUnavailable(f"{root}: {what}; {glance.told(root)}")
 
 
 # -- walking ----------------------------------------------------------------------------------------------------------
 
 
 def walk(root: Path, listing: Listing, under: str = "") -> Iterator[str]:
-    """Paths of the files below `root/under`, relative to `root`, each folder listed once.
+    """Paths of the files below `root/under`, relative to `root` and composed, each folder listed once.
 
     A link is followed to a file inside the corpus; one that leads out, to a folder or nowhere is refused, if it could be audio.
-    An object store has no links, and lists all at once.
+    An object store has no links, and lists all at once. Of two files whose names differ in Unicode form alone, one is taken.
     """
+    for found in _walked(root, listing, under):
+        member = found if found.isascii() else composed(found)
+        if not found.isascii() and listing.written.setdefault(member, found) != found:
+            if is_audio(member):
+                listing.refused.append(Unlisted(found, Reason.DUPLICATE, "another file has this name in another Unicode form: rename one"))
+            continue
+        yield member
+
+
+def _walked(root: Path, listing: Listing, under: str) -> Iterator[str]:
+    """The same, named as on disk."""
     if places.is_remote(root):
         yield from (f"{under}/{name}" if under else name for name in places.names(root / under if under else root))
         return
-    real = os.path.realpath(root)
+    trees = places.trees(root)
     folders = [under]
     while folders:
         folder = folders.pop()
@@ -176,7 +235,7 @@ def walk(root: Path, listing: Listing, under: str = "") -> Iterator[str]:
             for entry in sorted(entries, key=lambda item: item.name):
                 member = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_symlink():
-                    why = _bad_link(os.path.realpath(entry.path), real)
+                    why = _bad_link(os.path.realpath(entry.path), trees)
                     if why and (is_audio(member) or entry.is_dir()):
                         listing.refused.append(Unlisted(member, Reason.OUTSIDE, why))
                     elif not why:
@@ -189,9 +248,9 @@ def walk(root: Path, listing: Listing, under: str = "") -> Iterator[str]:
                     yield member
 
 
-def _bad_link(target: str, real_root: str) -> str | None:
+def _bad_link(target: str, trees: tuple[str, ...]) -> str | None:
     """Why a link can't be followed; None if it can."""
-    if not target.startswith(real_root + os.sep):
+    if not places.lies_in(target, trees):
         return "a link that leads out of the corpus"
     return None if Path(target).is_file() else "a link to a folder or to nothing"
 
@@ -201,39 +260,34 @@ def is_audio(member: str) -> bool:
     return member.lower().endswith(AUDIO_SUFFIXES)
 
 
-def _texts(root: Path, wanted: Iterable[str]) -> dict[str, str | None]:
-    """Text files as wholes with single blanks, by name; none of one that isn't there, None where it's empty or isn't UTF-8."""
-    return {name: _text_of(content) for name, content in places.contents(root, wanted).items()}
+def _texts(root: Path, listing: Listing, wanted: Iterable[str]) -> dict[str, str | None]:
+    """Text files as wholes with single blanks, by name; none of one that isn't there; None where it's empty or, noted, isn't UTF-8."""
+    found: dict[str, str | None] = {}
+    on_disk = {listing.written.get(name, name): name for name in wanted}
+    for where, content in places.contents(root, on_disk).items():
+        try:
+            found[on_disk[where]] = words(content.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            listing.notes.append(f"{on_disk[where]}: not UTF-8 text: what is said is unknown")
+    return found
 
 
-def _text_of(content: bytes) -> str | None:
-    try:
-        return " ".join(content.decode("utf-8-sig").split()) or None
-    except UnicodeDecodeError:
-        return None
-
-
-def _lines(path: Path) -> list[str]:
-    """Lines of a table that goes with the audio; none where it isn't there.
-
-    Raises
-    ------
-    CorpusUnavailable
-        It isn't UTF-8.
-    """
-    try:
-        return places.text(path, "utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise CorpusUnavailable(f"{path}: not UTF-8 text") from error
-    except OSError:
-        return []
+def _sex_in(path: Path, rows: Iterable[tuple[int, list[str]]], at: int, listing: Listing) -> dict[str, str | None]:
+    """Speaker, the first cell, -> sex, the cell `at`, in a table of speakers; rows that are too short are noted."""
+    told = {}
+    for line, cells in rows:
+        if len(cells) > at:
+            told[named(cells[0]) or ""] = sex_of(cells[at])
+        else:
+            listing.notes.append(f"{path.name}:{line}: {len(cells)} cells, at least {at + 1} are needed: the speaker's sex is unknown")
+    return told
 
 
 def _first_folder(root: Path, names: tuple[str, ...], corpus: str) -> str:
-    for name in names:
-        if places.is_folder(root / name):
-            return name
-    raise CorpusUnavailable(f"{root}: no folder {' or '.join(names)} in it; the folder of {corpus} has one")
+    for folder in names:
+        if places.is_folder(root / folder):
+            return folder
+    raise _missing(root, f"no folder {' or '.join(names)} in it; the folder of {corpus} has one")
 
 
 # -- the layouts ------------------------------------------------------------------------------------------------------
@@ -243,37 +297,39 @@ def _vctk(root: Path, rule: LayoutRule, listing: Listing) -> None:
     """VCTK 0.92 (two microphones, FLAC) or 0.80 (one, WAV), whichever lies there."""
     folder = _first_folder(root, ("wav48_silence_trimmed", "wav48"), "VCTK")
     two_mics = folder == "wav48_silence_trimmed"
-    name = re.compile(rf"{folder}/(\w+)/(\1_\d+)" + (r"_(mic[12])\.flac" if two_mics else r"\.wav"))
-    sex = _vctk_sex(root)
+    pattern = re.compile(rf"{folder}/(\w+)/(\1_\d+)" + (r"_(mic[12])\.flac" if two_mics else r"\.wav"))
+    sex = _vctk_sex(root, listing)
     mics: dict[tuple[str, str], set[str]] = {}
     for member in walk(root, listing, folder):
-        match = name.fullmatch(member)
+        match = pattern.fullmatch(member)
         if match:
             mics.setdefault((match[1], match[2]), set()).add(match[3] if two_mics else "")
-    texts = _texts(root, [f"txt/{speaker}/{utterance}.txt" for speaker, utterance in mics])
-    for (speaker, utterance), there in mics.items():
+    if listing.written and places.is_folder(root / "txt"):
+        list(walk(root, listing, "txt"))  # how texts are written there
+    texts = _texts(root, listing, [f"txt/{speaker}/{utterance}.txt" for speaker, utterance in mics])
+    for (speaker, utterance), recorded in mics.items():
         mic = rule.mic if two_mics else ""
-        if mic in there:
+        if mic in recorded:
             member = f"{folder}/{speaker}/{utterance}" + (f"_{mic}.flac" if two_mics else ".wav")
-            text = texts.get(f"txt/{speaker}/{utterance}.txt")
-            listing.found.append(Listed(member, speaker, sex.get(speaker), "en", text))
+            listing.take(member, speaker, sex.get(speaker), "en", texts.get(f"txt/{speaker}/{utterance}.txt"))
         else:
             listing.refused.append(Unlisted(f"{speaker}/{utterance}", Reason.UNREADABLE, f"no recording by {mic}"))
 
 
-def _vctk_sex(root: Path) -> dict[str, str | None]:
+def _vctk_sex(root: Path, listing: Listing) -> dict[str, str | None]:
     """Speaker -> sex of speaker-info.txt; version 0.80 writes identifiers without their letter."""
-    rows = [line.split() for line in _lines(root / "speaker-info.txt")]
-    named = [(row[0] if row[0][0].isalpha() else f"p{row[0]}", row[2]) for row in rows if len(row) >= 3]
-    return {speaker: sex_of(word) for speaker, word in named}
+    path = root / "speaker-info.txt"
+    told = _sex_in(path, ((line, row.split()) for line, row in tables.lines(path)), 2, listing)
+    return {speaker if speaker[:1].isalpha() else f"p{speaker}": sex for speaker, sex in told.items()}
 
 
 def _chapters(root: Path, rule: LayoutRule, listing: Listing, suffix: str) -> Iterator[tuple[str, str, str]]:
     """Member, speaker and folder of each part/speaker/chapter/utterance file with a suffix."""
-    parts = rule.parts or tuple(name for name in places.folders(root) if not name.startswith("."))
-    for part in parts:
+    written = places.Written(root)
+    parts = rule.parts or tuple(folder for folder in places.folders(root) if not folder.startswith("."))
+    for part in map(written, parts):
         if not places.is_folder(root / part):
-            raise CorpusUnavailable(f"{root}: no folder {part} in it")
+            raise _missing(root, f"no folder {part} in it")
         for member in walk(root, listing, part):
             steps = member.split("/")
             if len(steps) == 4 and member.endswith(suffix):
@@ -282,75 +338,80 @@ def _chapters(root: Path, rule: LayoutRule, listing: Listing, suffix: str) -> It
 
 def _librispeech(root: Path, rule: LayoutRule, listing: Listing) -> None:
     """LibriSpeech: FLAC files, one transcript per chapter, SPEAKERS.TXT."""
-    sex = {row[0].strip(): sex_of(row[1]) for line in _lines(root / "SPEAKERS.TXT") if len(row := line.split("|", 2)) == 3}
+    path = root / "SPEAKERS.TXT"
+    sex = _sex_in(path, ((line, row.split("|")) for line, row in tables.lines(path) if not row.startswith(";")), 1, listing)
     texts: dict[str, dict[str, str]] = {}
-    for member, speaker, folder in _chapters(root, rule, listing, ".flac"):
+    for member, speaker, folder in list(_chapters(root, rule, listing, ".flac")):
         if folder not in texts:
-            chapter = "-".join(folder.split("/")[1:])
-            texts[folder] = dict(line.split(" ", 1) for line in _lines(root / folder / f"{chapter}.trans.txt") if " " in line.strip())
-        said = " ".join(texts[folder].get(PurePosixPath(member).stem, "").split())
-        listing.found.append(Listed(member, speaker, sex.get(speaker), "en", said or None))
+            transcript = f"{folder}/{'-'.join(folder.split('/')[1:])}.trans.txt"
+            rows = (row.split(maxsplit=1) for _, row in tables.lines(root / listing.written.get(transcript, transcript)))
+            texts[folder] = {composed(row[0]): row[1] for row in rows if len(row) == 2}
+        listing.take(member, speaker, sex.get(named(speaker) or ""), "en", texts[folder].get(PurePosixPath(member).stem))
 
 
 def _libritts(root: Path, rule: LayoutRule, listing: Listing) -> None:
     """LibriTTS: WAV files, two texts beside each, speakers.tsv."""
-    rows = [line.split("\t") for line in _lines(root / "speakers.tsv")]
-    sex = {row[0].strip(): sex_of(row[1]) for row in rows if len(row) >= 2}
+    path = root / "speakers.tsv"
+    sex = _sex_in(path, ((line, row.split("\t")) for line, row in tables.lines(path)), 1, listing)
     found = {member: speaker for member, speaker, _ in _chapters(root, rule, listing, ".wav")}
-    name_of = {member: f"{member.removesuffix('.wav')}.{rule.transcript}.txt" for member in found}
-    texts = _texts(root, name_of.values())
-    listing.found += [Listed(member, speaker, sex.get(speaker), "en", texts.get(name_of[member])) for member, speaker in found.items()]
+    text_of = {member: f"{member.removesuffix('.wav')}.{rule.transcript}.txt" for member in found}
+    texts = _texts(root, listing, text_of.values())
+    for member, speaker in found.items():
+        listing.take(member, speaker, sex.get(named(speaker) or ""), "en", texts.get(text_of[member]))
 
 
 def _common_voice(root: Path, rule: LayoutRule, listing: Listing) -> None:
-    """Common Voice: one TSV with a row per clip, MP3 files under clips/."""
+    """Common Voice: one TSV with a row per clip, MP3 files under clips/. A row that can't be read is refused with its line."""
     path = root / rule.table
-    csv.field_size_limit(sys.maxsize)
-    lines = [line for line in _lines(path) if line]
-    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    absent = [name for name in ("client_id", "path", "sentence") if name not in (rows.fieldnames or ())]
-    if absent:
-        raise CorpusUnavailable(f"{path}: no such table, or no column {', '.join(absent)} in it")
+    try:
+        table = tables.read(path, ("client_id", "path", "sentence"), "\t", quoted=False)
+    except FileNotFoundError as error:
+        raise _missing(root, f"{rule.table}: no such table in it") from error
+    if table.faults:
+        raise CorpusUnavailable(f"{path}:{table.faults[0]}")
     there = set(walk(root, listing, _first_folder(root, ("clips",), "Common Voice")))
     taken: set[str] = set()
-    for row in rows:
-        name = row["path"] or ""
-        member = f"clips/{name}" if is_audio(name) else f"clips/{name}.mp3"
-        client = (row["client_id"] or "").strip()
-        if member in taken:
+    for row in table.rows:
+        file = composed(row.cells["path"]) if row.fault is None else ""
+        member = f"clips/{file}" if is_audio(file) else f"clips/{file}.mp3"
+        if row.fault:
+            listing.refused.append(Unlisted(f"{rule.table}:{row.line}", Reason.UNREADABLE, row.fault))
+        elif member in taken:
             listing.refused.append(Unlisted(member, Reason.DUPLICATE, "listed twice"))
         elif member not in there:
             listing.refused.append(Unlisted(member, Reason.UNREADABLE, "no such file in the corpus"))
-        elif not client and rule.unknown_speakers == "refuse":
-            listing.refused.append(Unlisted(member, Reason.NO_SPEAKER, "the table names no client"))
         else:
-            taken.add(member)
-            said = " ".join((row["sentence"] or "").split())
-            speaker = client[:16] or "unknown"
-            listing.found.append(Listed(member, speaker, sex_of(row.get("gender")), language_of(row.get("locale")), said or None))
+            client = (named(row.cells["client_id"]) or "")[:16] or ("unknown" if rule.unknown_speakers == "together" else None)
+            taken |= {member} if client else set()
+            listing.take(member, client, row.cells.get("gender"), row.cells.get("locale"), row.cells["sentence"])
 
 
 def _festvox(root: Path, rule: LayoutRule, listing: Listing) -> None:
     """A festvox voice: wav/NAME.wav, and lines `( NAME "text" )` in etc/txt.done.data."""
     _first_folder(root, ("wav",), "a festvox voice")
-    lines = [re.fullmatch(r'\(\s*(\S+)\s+"(.*)"\s*\)', line.strip()) for line in _lines(root / "etc" / "txt.done.data")]
     marks = str.maketrans("", "", rule.text_marks)
-    texts = {line[1]: " ".join(line[2].replace('\\"', '"').translate(marks).split()) for line in lines if line}
+    texts = {}
+    for number, line in tables.lines(root / "etc" / "txt.done.data"):
+        match = re.fullmatch(r'\(\s*(\S+)\s+"(.*)"\s*\)', line.strip())
+        if match:
+            texts[composed(match[1])] = composed(match[2]).replace('\\"', '"').translate(marks)
+        else:
+            listing.notes.append(f'etc/txt.done.data:{number}: isn\'t ( NAME "text" ): what is said is unknown')
     for member in walk(root, listing, "wav"):
         if member.endswith(".wav"):
-            text = texts.get(PurePosixPath(member).stem) or None
-            listing.found.append(Listed(member, str(rule.speaker), rule.sex, None, text))
+            listing.take(member, rule.speaker, rule.sex, None, texts.get(PurePosixPath(member).stem))
 
 
 def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
     """Audio files that match a pattern; a text file of the same name beside one holds what is said."""
-    left_out = dict.fromkeys(rule.leave_out, 0)
+    left_out = dict.fromkeys(map(composed, rule.leave_out), 0)
+    wanted = composed(rule.pattern)
     taken: dict[str, str] = {}
     there = list(walk(root, listing))
     for member in there:
-        if not (is_audio(member) and fnmatchcase(member, rule.pattern)):
+        if not (is_audio(member) and fnmatchcase(member, wanted)):
             continue
-        matched = next((pattern for pattern in rule.leave_out if fnmatchcase(member, pattern)), None)
+        matched = next((pattern for pattern in left_out if fnmatchcase(member, pattern)), None)
         speaker = rule.speaker or (member.split("/")[0] if "/" in member else None)
         if matched is not None:
             left_out[matched] += 1
@@ -358,14 +419,24 @@ def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
             listing.refused.append(Unlisted(member, Reason.NO_SPEAKER, "in no folder that could name a speaker"))
         else:
             taken[member] = speaker
-    name_of = {member: str(PurePosixPath(member).with_suffix(".txt")) for member in taken}
-    texts = _texts(root, set(name_of.values()) & set(there))
-    listing.found += [Listed(member, speaker, rule.sex, None, texts.get(name_of[member])) for member, speaker in taken.items()]
+    text_of = {member: str(PurePosixPath(member).with_suffix(".txt")) for member in taken}
+    texts = _texts(root, listing, set(text_of.values()) & set(there))
+    for member, speaker in taken.items():
+        listing.take(member, speaker, rule.sex, None, texts.get(text_of[member]))
     for pattern, count in left_out.items():
         if count:
             listing.refused.append(Unlisted(rule.pattern, Reason.LEFT_OUT, f"{count} files match {pattern} of leave_out", count))
 
 
+LOOKED_FOR = {
+    "vctk": "wav48_silence_trimmed/SPEAKER/SPEAKER_001_mic1.flac or wav48/SPEAKER/SPEAKER_001.wav",
+    "librispeech": "PART/SPEAKER/CHAPTER/UTTERANCE.flac",
+    "libritts": "PART/SPEAKER/CHAPTER/UTTERANCE.wav",
+    "common_voice": "rows of the table, with files in clips/",
+    "festvox": "wav/NAME.wav",
+    "files": "audio files that match the pattern, each in a folder named after its speaker",
+}
+"""Layout -> where its recordings lie."""
 LAYOUTS: Mapping[str, Callable[[Path, LayoutRule, Listing], None]] = {
     "vctk": _vctk,
     "librispeech": _librispeech,

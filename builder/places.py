@@ -20,12 +20,15 @@ from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from builder.errors import StoreFault
+from builder.spelling import composed
 
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 EXTRAS = {"s3": "vocalgrad[s3]", "s3a": "vocalgrad[s3]"}
 """Protocol -> what to install for it."""
 UNLISTED = ("http", "https", "data", "ftp")
 """Protocols of which a folder can't be listed or read as one."""
+SNAPSHOT = re.compile(r"(.*/(?:datasets|models)--[^/]+)/snapshots/[^/]+/")
+"""A folder of the Hub's cache, up to the repository in it."""
 AT_ONCE = 500
 """Small files that are read at once."""
 FOREIGN = ("aiobotocore", "aiohttp", "asyncio", "botocore", "httpcore2", "httpx2", "huggingface_hub", "s3fs")
@@ -207,6 +210,47 @@ def folders(root: Path) -> list[str]:
     fs, name = _at(root)
     with asked(root):
         return sorted(item["name"].rstrip("/").rpartition("/")[2] for item in fs.ls(name, detail=True) if item["type"] == "directory")
+
+
+class Written:
+    """Names below a folder as they're written there: a file system keeps a name in one Unicode form, tables may have another."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._listed: dict[str, dict[str, str]] = {}
+
+    def __call__(self, name: str) -> str:
+        """The name of what is there in any Unicode form; the name itself, if nothing is."""
+        found = ""
+        for step in () if name.isascii() else name.split("/"):
+            if found not in self._listed:
+                self._listed[found] = {composed(entry): entry for entry in _entries(self._root / found if found else self._root)}
+            found += "/" * bool(found) + self._listed[found].get(composed(step), step)
+        return found or name
+
+
+def _entries(folder: Path) -> list[str]:
+    """Names of what lies right below a folder, sorted; none if it isn't there."""
+    if not is_remote(folder):
+        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    fs, name = _at(folder)
+    with asked(folder):
+        return sorted(item.rstrip("/").rpartition("/")[2] for item in fs.ls(name, detail=False)) if _kind(folder) else []
+
+
+def trees(root: Path) -> tuple[str, ...]:
+    """Real paths of the folders of this machine that a corpus in `root` may link into.
+
+    Its own; and for a folder of the Hub's cache, whose files are links, where that cache keeps the same repository's content.
+    """
+    real = os.path.realpath(root)
+    snapshot = SNAPSHOT.match(real + os.sep)
+    return (real, f"{snapshot[1]}/blobs") if snapshot else (real,)
+
+
+def lies_in(path: str, trees: Iterable[str]) -> bool:
+    """Whether a real path is one inside any of these folders."""
+    return path.startswith(tuple(tree + os.sep for tree in trees))
 
 
 def size_bytes(path: Path) -> int:

@@ -20,11 +20,18 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from builder import places, tables
 from builder.errors import CorpusUnavailable
 from builder.fetch import cache_dir, sha256_of
-from builder.layouts import Listed, Listing, Unlisted, language_of, sex_of
+from builder.layouts import Listed, Listing, Unlisted, no_speaker
 from builder.records import Reason
+from builder.spelling import named, words
 from builder.strict_yaml import Strict
+
+MOST_FAULTS = 5
+"""Faults of a table that are told."""
+READ_AS = 2
+"""Counts how rows are turned into recordings: an index of another way isn't read."""
 
 Column = Annotated[str, Field(min_length=1)]
 Columns = Annotated[tuple[Column, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else (v,)), Field(min_length=1)]
@@ -73,7 +80,7 @@ class Wanted:
     @property
     def key(self) -> str:
         """Digest of everything that decides which rows are taken."""
-        values = [self.source, self.revision, self.config, self.split, self.columns.model_dump(), dict(self.only)]
+        values: list[object] = [READ_AS, self.source, self.revision, self.config, self.split, self.columns.model_dump(), dict(self.only)]
         return hashlib.sha256(json.dumps([*values, self.limit, self.max_per_speaker]).encode()).hexdigest()
 
 
@@ -116,7 +123,8 @@ def read(wanted: Wanted) -> Kept:
 
 def _plain(kept: Kept) -> dict[str, Any]:
     refused = [asdict(item) for item in kept.listing.refused]
-    return {"found": [asdict(item) for item in kept.listing.found], "refused": refused, "files": dict(kept.files)}
+    found = [asdict(item) for item in kept.listing.found]
+    return {"found": found, "refused": refused, "unread": dict(kept.listing.unread), "files": dict(kept.files)}
 
 
 def _from_index(path: Path) -> Kept | None:
@@ -124,7 +132,7 @@ def _from_index(path: Path) -> Kept | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         refused = [Unlisted(**{**item, "reason": Reason(item["reason"])}) for item in values["refused"]]
-        listing = Listing([Listed(**item) for item in values["found"]], refused)
+        listing = Listing([Listed(**item) for item in values["found"]], refused, unread=Counter(values["unread"]))
         files: dict[str, str] = values["files"]
         whole = all(sha256_of(audio_path(name)) == name for name in files.values())
     except (OSError, ValueError, KeyError, TypeError):
@@ -146,31 +154,36 @@ def _write(path: Path, content: bytes) -> None:
 def _streamed(wanted: Wanted) -> Kept:
     """Every wanted row, in the dataset's order."""
     listing, files = Listing(), dict[str, str]()
+    written = places.Written(Path(wanted.source))
     of_speaker: Counter[str] = Counter()
     over = left_out = 0
     for number, row in enumerate(_rows(wanted)):
         if wanted.limit is not None and len(listing.found) >= wanted.limit:
             listing.refused.append(Unlisted(wanted.split, Reason.OVER_LIMIT, f"rows from {number} on: the limit is {wanted.limit}"))
             break
-        if not all(re.search(pattern, str(row[column])) for column, pattern in wanted.only.items()):
+        if not all(re.search(pattern, words(row[column]) or "") for column, pattern in wanted.only.items()):
             left_out += 1
             continue
-        item = _listed(row, number, wanted)
+        item = _identified(row, number, wanted)
         if isinstance(item, Unlisted):
             listing.refused.append(item)
             continue
-        if wanted.max_per_speaker is not None and of_speaker[item.speaker] >= wanted.max_per_speaker:
+        member, speaker = item
+        if wanted.max_per_speaker is not None and of_speaker[speaker] >= wanted.max_per_speaker:
             over += 1
             continue
-        if item.member in files:
-            raise CorpusUnavailable(f"{wanted.source}: two rows are known by {item.member!r}: name other columns under columns.id")
-        content = _bytes_of(row[wanted.columns.audio], item.member, wanted)
+        if member in files:
+            raise CorpusUnavailable(f"{wanted.source}: two rows are known by {member!r}: name other columns under columns.id")
+        content = _bytes_of(row[wanted.columns.audio], member, wanted, written)
         if isinstance(content, Unlisted):
             listing.refused.append(content)
             continue
-        files[item.member] = _keep(content)
-        of_speaker[item.speaker] += 1
-        listing.found.append(item)
+        files[member] = _keep(content)
+        of_speaker[speaker] += 1
+        sex, language, text = (
+            row[column] if column else None for column in (wanted.columns.sex, wanted.columns.language, wanted.columns.text)
+        )
+        listing.take(member, speaker, sex, language, text)
     if left_out:
         listing.refused.append(Unlisted(wanted.split, Reason.LEFT_OUT, f"not {dict(wanted.only)}", left_out))
     if over:
@@ -184,6 +197,8 @@ def _rows(wanted: Wanted) -> Iterator[dict[str, Any]]:
     """Rows with undecoded audio and labels as words."""
     import datasets  # slow to import, and most builds read no dataset
 
+    if wanted.revision is None:
+        _check_metadata(Path(wanted.source))
     try:
         opened = datasets.load_dataset(wanted.source, wanted.config, split=wanted.split, revision=wanted.revision, streaming=True)
     except Exception as error:  # the Hub's, fsspec's and pyarrow's own errors share no base class
@@ -206,6 +221,15 @@ def _rows(wanted: Wanted) -> Iterator[dict[str, Any]]:
         raise CorpusUnavailable(f"{wanted.source}: {_first_line(error)}") from error
 
 
+def _check_metadata(folder: Path) -> None:
+    """Refuse a metadata.csv in which rows are swallowed or of another width: pandas, by which `datasets` reads it, says nothing."""
+    faults = [fault for path in sorted(folder.rglob("metadata.csv")) for fault in tables.read(path, ()).told(path)]
+    if faults:
+        raise CorpusUnavailable(
+            "\n  ".join(faults[:MOST_FAULTS]) + (f"\n  and {more} more" if (more := len(faults) - MOST_FAULTS) > 0 else "")
+        )
+
+
 def _label(kind: Any, number: int | None) -> str | None:
     """The word of a class label; None where it's unset."""
     return kind.int2str(number) if number is not None and number >= 0 else None
@@ -215,28 +239,18 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).split(chr(10)) or [''])[0]}"
 
 
-def _listed(row: Mapping[str, Any], number: int, wanted: Wanted) -> Listed | Unlisted:
-    """A row as a recording, without its audio."""
+def _identified(row: Mapping[str, Any], number: int, wanted: Wanted) -> tuple[str, str] | Unlisted:
+    """Member and speaker of a row."""
     columns = wanted.columns
-    known_by = "/".join(_word(row[column]) or "" for column in columns.id) if columns.id else f"{number:07d}"
+    known_by = "/".join(named(row[column]) or "" for column in columns.id) if columns.id else f"{number:07d}"
     member = f"{wanted.split}/{known_by}"
     if not known_by.strip("/"):
         return Unlisted(f"{wanted.split}/{number:07d}", Reason.UNREADABLE, "the row has no identifier")
-    speaker = _word(row[columns.speaker])
-    if speaker is None:
-        return Unlisted(member, Reason.NO_SPEAKER, f"the column {columns.speaker} is empty")
-    text = _word(row[columns.text]) if columns.text else None
-    sex = sex_of(_word(row[columns.sex])) if columns.sex else None
-    language = language_of(_word(row[columns.language])) if columns.language else None
-    return Listed(member, speaker, sex, language, text)
+    speaker = named(row[columns.speaker])
+    return (member, speaker) if speaker else Unlisted(member, Reason.NO_SPEAKER, no_speaker(row[columns.speaker]))
 
 
-def _word(value: Any) -> str | None:
-    """A value as text with single blanks; None where there's none."""
-    return None if value is None else " ".join(str(value).split()) or None
-
-
-def _bytes_of(audio: Any, member: str, wanted: Wanted) -> bytes | Unlisted:
+def _bytes_of(audio: Any, member: str, wanted: Wanted, written: places.Written) -> bytes | Unlisted:
     """The encoded audio of a row, or why there's none."""
     audio = audio if isinstance(audio, Mapping) else {}
     path = audio.get("path")
@@ -244,8 +258,10 @@ def _bytes_of(audio: Any, member: str, wanted: Wanted) -> bytes | Unlisted:
         return bytes(audio["bytes"])
     if not path or audio.get("bytes") is not None:
         return Unlisted(member, Reason.UNREADABLE, "the row holds no audio")
-    if wanted.revision is None and not os.path.realpath(path).startswith(os.path.realpath(wanted.source) + os.sep):
-        return Unlisted(member, Reason.OUTSIDE, "its audio file lies outside the dataset")
+    if wanted.revision is None:
+        path = f"{wanted.source}/{written(os.path.relpath(path, wanted.source))}"
+        if not places.lies_in(os.path.realpath(path), places.trees(Path(wanted.source))):
+            return Unlisted(member, Reason.OUTSIDE, "its audio file lies outside the dataset")
     import fsspec
 
     try:

@@ -22,7 +22,7 @@ FOUNDATIONS = {
     "columns", "corpus_recipe", "croissant", "croissant_faults", "dask_engine",
     "dask_team", "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
     "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "places", "printout",
-    "readiness", "release", "shortcuts", "sight", "truth", "workers",
+    "readiness", "release", "shortcuts", "sight", "truth", "workers", "glance", "spelling", "tables",
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "remote",

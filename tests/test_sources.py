@@ -618,12 +618,12 @@ HEADER = "path,speaker,sex,language,text,licence,attribution\n"
     [
         ("", "path"),
         ("path,speaker\na.wav,s\n", "column licence is missing"),
-        (HEADER.replace(",", ";") + "a.wav;s;f;en;hi;MIT;k\n", "column licence is missing"),
+        (HEADER.replace(",", ";") + "a.wav;s;f;en;hi;MIT;k\n", "table.csv:1: the cells are separated by semicolons; commas are needed"),
         (HEADER, "table.csv"),
         (HEADER + "a.wav,s,f,en,hi,,k\n", "licence"),
         (HEADER + "a.wav,,f,en,hi,MIT,k\n", "speaker"),
         (HEADER + ",s,f,en,hi,MIT,k\n", "path"),
-        (HEADER + "a.wav,s\n", "licence"),
+        (HEADER + "a.wav,s\n", "table.csv:2: 2 cells, the header has 7"),
         (HEADER + "a.wav,s,f,en,hi,MIT,k,extra\n", "table.csv"),
         (HEADER + "a.wav,s,f,en,hi,MIT,k\na.wav,s,f,en,hi,MIT,k\n", "a.wav"),
         ((HEADER + "ñ.wav,s,f,en,hi,MIT,k\n").encode("latin-1"), "UTF-8"),
@@ -696,7 +696,7 @@ def test_missing_folder_archive_and_table_are_named(tmp_path: Path) -> None:
         "corpus n: 3 of 3 files can't be had:",
         "  nix: no such folder beside c.yaml",
         "  nix.zip: no such archive beside c.yaml",
-        "  t.csv: no such table in the corpus",
+        "  t.csv: no such table in the corpus; nothing lies in it",
     ]
 
 
