@@ -33,6 +33,8 @@ from builder.records import Reason, SourceSpec
 
 MATTERS_MOST = ("test", "train", "validation")
 """Which splits a corpus of fewer speakers than splits is advised to have."""
+DRAWS = 4
+"""From how many hashes splits are looked for, where a corpus is small."""
 ADVICE_STEPS = 20
 """By what part of the minimums a `splits:` block is made smaller until the corpus can fill it."""
 SHARED = {"text": Reason.TEXT_IN_OTHER_SPLIT, "recording": Reason.RECORDING_IN_OTHER_SPLIT}
@@ -149,7 +151,8 @@ class _Table:
         for source in specs:
             name, corpus = owner(source), str(source.parameters.get("corpus"))
             corpora[name] = min(corpora.get(name, corpus), corpus)
-        self.place = {name: _unit("split", recipe.seed, corpora[name], name) for name in sorted(corpora)}
+        self._corpora = dict(sorted(corpora.items()))
+        self.place = self.place_in(0)
         number = {name: index for index, name in enumerate(self.place)}
         rows: dict[tuple[str, tuple[Key, ...]], int] = {}
         self._row = np.array([rows.setdefault((owner(source), keys_of(source)), len(rows)) for source in specs], dtype=np.intp)
@@ -163,6 +166,11 @@ class _Table:
         shared = [(row, [key for key in keys if key in self._readers]) for (_, keys), row in rows.items()]
         self._shared_rows = [(row, keys) for row, keys in shared if keys]
         self._draws: dict[tuple[Key, str], float] = {}
+
+    def place_in(self, draw: int) -> dict[str, float]:
+        """Where each owner lies in [0, 1): by the hash in draw 0, by other hashes in the others."""
+        others = (draw,) if draw else ()
+        return {name: _unit("split", self._seed, corpus, name, *others) for name, corpus in self._corpora.items()}
 
     def _count(self, specs: Sequence[SourceSpec], recipe: Recipe, n_rows: int) -> None:
         """Sources by row and by what is asked of them, the first column all cuts of speech; and how many each split is to have."""
@@ -234,11 +242,12 @@ def _with_minimums(table: _Table, edges: Mapping[str, tuple[float, float]]) -> S
     """The splits, after what lies nearest was moved to splits that are short; where moves led if some are short of their minimum still.
 
     They are tried with room to spare in every cell first, then with as many sources as the cells want; what no split of this corpus can
-    give them the plan tells as shortages.
+    give them the plan tells as shortages. Where moves lead nowhere, they begin again from other hashes.
     """
-    state = start = _State({name: _split_at(at, edges) for name, at in table.place.items()}, {})
-    for level, begin in itertools.product(table.levels, (None, start)) if table.could_do else ():
-        state, of_shared, missing = _moved(begin or state, table, edges, level)
+    begins = [_State({name: _split_at(at, edges) for name, at in table.place_in(draw).items()}, {}) for draw in range(DRAWS)]
+    state = begins[0]
+    for level, begin in itertools.product(table.levels, begins) if table.could_do else ():
+        state, of_shared, missing = _moved(begin, table, edges, level)
         if not any(missing.values()):
             return Splits(state.of_owner, of_shared)
     return state
