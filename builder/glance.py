@@ -39,8 +39,8 @@ def told(root: Path) -> str:
     entries = Counter(name.partition("/")[0] + "/" * ("/" in name) for name in files)
     suffixes = Counter(PurePosixPath(name).suffix.lower() or "no suffix" for name in files)
     counted = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(MOST_NAMES))
-    more = " or more" if len(files) == MOST_FILES else ""
-    return f"in it: {_some(sorted(entries))} ({len(files)}{more} files: {counted}){_fitting(files)}"
+    more = ", and more" if len(files) == MOST_FILES else ""
+    return f"in it: {_some(sorted(entries))} (files: {counted}{more}){_fitting(files)}"
 
 
 def _files(root: Path) -> Iterator[str]:

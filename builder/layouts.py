@@ -144,7 +144,9 @@ class Listing:
 
     def told(self) -> list[str]:
         """Every note."""
-        unread = [f"language {word!r} isn't a code of two or three letters: unknown for {n} recordings" for word, n in self.unread.items()]
+        unread = [
+            f"language {word!r} isn't a code of two or three letters, so it's unknown (recordings: {n})" for word, n in self.unread.items()
+        ]
         return sorted(self.notes + unread)
 
 
@@ -279,7 +281,7 @@ def _sex_in(path: Path, rows: Iterable[tuple[int, list[str]]], at: int, listing:
         if len(cells) > at:
             told[named(cells[0]) or ""] = sex_of(cells[at])
         else:
-            listing.notes.append(f"{path.name}:{line}: {len(cells)} cells, at least {at + 1} are needed: the speaker's sex is unknown")
+            listing.notes.append(f"{path.name}:{line}: fewer than {at + 1} cells: the speaker's sex is unknown")
     return told
 
 

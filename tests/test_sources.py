@@ -623,7 +623,7 @@ HEADER = "path,speaker,sex,language,text,licence,attribution\n"
         (HEADER + "a.wav,s,f,en,hi,,k\n", "licence"),
         (HEADER + "a.wav,,f,en,hi,MIT,k\n", "speaker"),
         (HEADER + ",s,f,en,hi,MIT,k\n", "path"),
-        (HEADER + "a.wav,s\n", "table.csv:2: 2 cells, the header has 7"),
+        (HEADER + "a.wav,s\n", "table.csv:2: the header has 7 cells, this row 2"),
         (HEADER + "a.wav,s,f,en,hi,MIT,k,extra\n", "table.csv"),
         (HEADER + "a.wav,s,f,en,hi,MIT,k\na.wav,s,f,en,hi,MIT,k\n", "a.wav"),
         ((HEADER + "ñ.wav,s,f,en,hi,MIT,k\n").encode("latin-1"), "UTF-8"),
