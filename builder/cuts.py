@@ -13,31 +13,22 @@ enough (`min_level_dbfs`, its loud frames: too_quiet), unclipped (`max_clipped` 
 
 from __future__ import annotations
 
-import hashlib
-import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from builder import fetch, places
+from builder import recordings
 from builder.acoustics import audio, bandwidth, meters, praat
 from builder.corpora import Corpus, Recording
-from builder.errors import NotFound, Refused
+from builder.errors import Refused
 from builder.recipe import SpeechRule
-from builder.records import BoolArray, Carrier, FloatArray, Reason, Sound
+from builder.recordings import Tape
+from builder.records import BoolArray, Carrier, Contour, FloatArray, Reason, Sound
 
 QUIETEST_DBFS = -60.0
 WHOLE_SHARE = 0.95
-LARGEST_SAMPLE = 1e4
-MAX_OFFSET = 0.001
-"""A constant in the samples beyond this share of full scale is taken out: it would count as sound in every pause."""
-
-
-Stamp = str | tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -92,99 +83,6 @@ class Survey:
         self.details.append(f"{what}: {refusal}")
 
 
-def check_seen(corpus: Corpus, recording: Recording) -> None:
-    """Raise `NotFound` if a file is gone with all of its folder: then it's this machine that doesn't see it.
-
-    A file that went away alone is refused when it's read. A disk that isn't there would have all of its recordings refused, and others
-    taken in their place, on this worker only.
-    """
-    path = corpus.location[recording.member]
-    if places.is_remote(path) or path.is_file() or (path.parent.is_dir() and any(path.parent.iterdir())):
-        return
-    raise NotFound(
-        f"{socket.gethostname()}: {path.parent} isn't there or is empty, and it was when this build looked at the corpus {corpus.name!r}: "
-        "leave corpora where they are while a build runs, and have them under the same path on every worker"
-    )
-
-
-def file_digest(corpus: Corpus, recording: Recording) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of a recording's file; empty if there's no such file."""
-    stamp = _stamp(corpus, recording.member)
-    try:
-        return _digest_cached(corpus.location[recording.member], stamp) if stamp else ""
-    except FileNotFoundError:  # since it was listed
-        return ""
-
-
-def _stamp(corpus: Corpus, member: str) -> Stamp | None:
-    """What changes when a file is replaced, in an object store as it was listed; None if there's no such file."""
-    path = corpus.location[member]
-    if places.is_remote(path):
-        return corpus.stamps.get(member)
-    if not path.is_file():
-        return None
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size
-
-
-@lru_cache(maxsize=4096)
-def _digest_cached(path: Path, stamp: Stamp) -> str:
-    content = _fetched(path, stamp) if places.is_remote(path) else None
-    return (fetch.sha256_of(path) if content is None else hashlib.sha256(content).hexdigest())[:16]
-
-
-@lru_cache(maxsize=2)
-def _fetched(path: Path, stamp: Stamp) -> bytes:
-    """A file of an object store, kept as its checksum and its samples are asked for one after the other."""
-    del stamp
-    return places.content(path)
-
-
-@lru_cache(maxsize=64)
-def _read_cached(
-    path: Path,
-    stamp: Stamp,
-    raw: tuple[tuple[str, int | str], ...] | None,
-    channels: str,
-    min_rate_hz: int,
-    rate_hz: int,
-) -> Sound:
-    try:
-        content = _fetched(path, stamp) if places.is_remote(path) else None
-    except FileNotFoundError as error:  # since it was listed
-        raise Refused(Reason.UNREADABLE, "no such file") from error
-    samples, found_hz = audio.read(path, dict(raw) if raw else None, content)
-    wild = ~(np.abs(samples) < LARGEST_SAMPLE)
-    if np.any(wild):
-        raise Refused(
-            Reason.NOT_FINITE, f"{int(np.sum(wild))} samples aren't finite numbers, or are beyond {LARGEST_SAMPLE:g} times full scale"
-        )
-    if samples.shape[1] > 1 and channels == "mono":
-        raise Refused(Reason.NOT_MONO, f"{samples.shape[1]} channels, and the recipe takes mono only")
-    if found_hz < min_rate_hz:
-        raise Refused(Reason.RATE_TOO_LOW, f"{found_hz} Hz, at least {min_rate_hz} Hz are needed")
-    if len(samples) == 0:
-        raise Refused(Reason.TOO_SHORT, "no samples")
-    mono = samples.mean(axis=1)
-    offset = float(mono.mean())
-    return Sound(audio.resampled(mono - offset if abs(offset) > MAX_OFFSET else mono, found_hz, rate_hz), rate_hz)
-
-
-def read_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sample_rate_hz: int) -> Sound:
-    """A whole recording, mono, without its offset, at the working rate.
-
-    Raises
-    ------
-    Refused
-        `unreadable`, `not_finite`, `not_mono`, `rate_too_low` or `too_short`.
-    """
-    raw = tuple(sorted(recording.raw.items())) if recording.raw else None
-    stamp = _stamp(corpus, recording.member)
-    if stamp is None:
-        raise Refused(Reason.UNREADABLE, "no such file")
-    return _read_cached(corpus.location[recording.member], stamp, raw, rule.channels, rule.min_rate_hz, sample_rate_hz)
-
-
 def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
     """Read every recording of a corpus and cut it into usable stretches of speech.
 
@@ -201,15 +99,15 @@ def survey(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int) -> Survey:
 
 def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sample_rate_hz: int) -> Survey:
     """Read one recording of a corpus and cut it; depends on the recording, its file's bytes, the rule and the rate alone."""
-    found = Survey(checksum={recording.member: file_digest(corpus, recording)})
+    found = Survey(checksum={recording.member: recordings.file_digest(corpus, recording)})
     what = f"{recording.member} ({recording.speaker})"
     try:
-        sound = read_recording(corpus, recording, rule, sample_rate_hz)
-        found.bandwidth_hz[recording.member] = bandwidth_hz = bandwidth.bandwidth_hz(sound)
-        peak_dbfs = audio.peak_dbfs(sound)
-        if peak_dbfs < QUIETEST_DBFS:
-            raise Refused(Reason.SILENT, f"peak {peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")
-        cuts = list(_cuts_of(sound, recording, rule))
+        tape = recordings.tape(corpus, recording, rule, sample_rate_hz)
+        seen = _looked_over(tape)
+        found.bandwidth_hz[recording.member] = seen.bandwidth_hz
+        if seen.peak_dbfs < QUIETEST_DBFS:
+            raise Refused(Reason.SILENT, f"peak {seen.peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")
+        cuts = list(_cuts_of(tape, recording, rule, seen.level))
         if not cuts:
             raise Refused(Reason.TOO_SHORT, f"no {rule.min_s} s of speech in a row")
     except Refused as refusal:
@@ -217,17 +115,17 @@ def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sam
         return found
     for cut in cuts:
         try:
-            stretch = Sound(sound.samples[cut.start : cut.end], sample_rate_hz)
-            _check_cut(stretch, sound, rule)
+            stretch = tape.read(cut.start, cut.end)
+            _check_cut(stretch, seen.level, rule)
         except Refused as refusal:
             found.refuse(f"{what} at {cut.start / sample_rate_hz:.2f} s", refusal)
             continue
-        whole = len(cuts) == 1 and recording.segments_s is None and cut.end - cut.start >= WHOLE_SHARE * _spoken(sound)
-        cut = replace(cut, whole=whole, carrier=_carrier(stretch, bandwidth_hz))
+        whole = len(cuts) == 1 and recording.segments_s is None and cut.end - cut.start >= WHOLE_SHARE * _spoken(seen.level, sample_rate_hz)
+        cut = replace(cut, whole=whole, carrier=_carrier(stretch, seen.bandwidth_hz))
         found.cuts.append(cut)
         for low, high in _syllables(stretch):
             part = Sound(stretch.samples[low:high], sample_rate_hz)
-            found.syllables.append(Syllable(cut, cut.start + low, cut.start + high, _carrier(part, bandwidth_hz)))
+            found.syllables.append(Syllable(cut, cut.start + low, cut.start + high, _carrier(part, seen.bandwidth_hz)))
     return found
 
 
@@ -240,32 +138,59 @@ def _carrier(stretch: Sound, bandwidth_hz: float) -> Carrier:
     return Carrier(bandwidth_hz, round(f0_hz, 1), round(bandwidth.reach_octaves(stretch), 3), round(tilt_db_per_octave, 2))
 
 
-def _spoken(sound: Sound) -> int:
+@dataclass(frozen=True)
+class _Seen:
+    """What's asked of a whole recording: its largest sample, how far up it reaches, and the level of its frames."""
+
+    peak_dbfs: float
+    bandwidth_hz: float
+    level: Contour
+
+
+def _looked_over(tape: Tape) -> _Seen:
+    """A recording looked through from end to end, once."""
+    peak_dbfs, levels, bands = [], list[Contour](), list[FloatArray]()
+    for piece in tape.pieces(0, tape.n_samples):
+        peak_dbfs.append(audio.peak_dbfs(piece))
+        levels.append(meters.frame_level_db(piece))
+        bands.append(bandwidth.band_power(piece))
+    return _Seen(max(peak_dbfs), bandwidth.reach_hz(bands, tape.sample_rate_hz), _joined(levels, tape.sample_rate_hz))
+
+
+def _level_of(tape: Tape, start: int, end: int) -> Contour:
+    """Level of the frames of a stretch, times from its start."""
+    return _joined([meters.frame_level_db(piece) for piece in tape.pieces(start, end)], tape.sample_rate_hz)
+
+
+def _joined(pieces: Sequence[Contour], sample_rate_hz: int) -> Contour:
+    """Levels of consecutive pieces as those of the whole."""
+    value = np.concatenate([piece.value for piece in pieces])
+    return Contour(meters.frame_centres_s(value.size, sample_rate_hz), value)
+
+
+def _spoken(level: Contour, sample_rate_hz: int) -> int:
     """Samples from the first to the last speech of a recording."""
-    time_s, _, speech = _speech_frames(sound)
-    frames = np.flatnonzero(speech)
-    return round((time_s[frames[-1]] - time_s[frames[0]]) * sound.sample_rate_hz) if frames.size else 0
+    frames = np.flatnonzero(_speech_frames(level))
+    return round((level.time_s[frames[-1]] - level.time_s[frames[0]]) * sample_rate_hz) if frames.size else 0
 
 
-def _speech_frames(sound: Sound) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Frame times, levels, and which are speech."""
-    level = meters.frame_level_db(sound)
+def _speech_frames(level: Contour) -> BoolArray:
+    """Which frames are speech."""
     if level.value.size == 0:
-        return level.time_s, level.value, np.zeros(0, dtype=np.bool_)
+        return np.zeros(0, dtype=np.bool_)
     loud = np.percentile(level.value, 95)
-    return level.time_s, level.value, meters.audible(level.value) & (level.value > max(loud - 30.0, -70.0))
+    return meters.audible(level.value) & (level.value > max(loud - 30.0, -70.0))
 
 
-def _cuts_of(sound: Sound, recording: Recording, rule: SpeechRule) -> Iterator[Cut]:
+def _cuts_of(tape: Tape, recording: Recording, rule: SpeechRule, whole: Contour) -> Iterator[Cut]:
     """Stretches of speech between pauses, cut to the allowed length."""
-    rate = sound.sample_rate_hz
-    segments = recording.segments_s or ((0.0, sound.duration_s),)
-    for low_s, high_s in segments:
-        start, end = round(low_s * rate), min(round(high_s * rate), len(sound.samples))
-        part = Sound(sound.samples[start:end], rate)
-        time_s, level_db, speech = _speech_frames(part)
+    rate, n_samples = tape.sample_rate_hz, tape.n_samples
+    for low_s, high_s in recording.segments_s or ((0.0, n_samples / rate),):
+        start, end = round(low_s * rate), min(round(high_s * rate), n_samples)
+        level = whole if (start, end) == (0, n_samples) else _level_of(tape, start, end)
+        speech = _speech_frames(level)
         for first, last in _runs(speech, round(rule.max_pause_s / meters.SPECTRUM_HOP_S)):
-            yield from _split(first, last, time_s, level_db, speech, rule, recording, start, rate)
+            yield from _split(first, last, level.time_s, level.value, speech, rule, recording, start, rate)
 
 
 def _runs(speech: BoolArray, max_gap: int) -> Iterator[tuple[int, int]]:
@@ -305,9 +230,10 @@ def _split(
         first += int(following[0])
 
 
-def _check_cut(cut: Sound, whole: Sound, rule: SpeechRule) -> None:
+def _check_cut(cut: Sound, whole: Contour, rule: SpeechRule) -> None:
     """Refuse a cut that is too quiet, clipped, noisy, mostly unvoiced, or holds a click far above its speech."""
-    loud_dbfs = float(np.percentile(meters.frame_level_db(cut).value, 95))
+    level = meters.frame_level_db(cut)
+    loud_dbfs = float(np.percentile(level.value, 95))
     if loud_dbfs < rule.min_level_dbfs:
         raise Refused(Reason.TOO_QUIET, f"loud frames at {loud_dbfs:.0f} dBFS, at least {rule.min_level_dbfs:.0f} dBFS are needed")
     clipped = _clipped(cut.samples)
@@ -317,9 +243,9 @@ def _check_cut(cut: Sound, whole: Sound, rule: SpeechRule) -> None:
     if peak_dbfs > audio.PEAK_LIMIT_DBFS:
         over_db = peak_dbfs - audio.REFERENCE_LUFS
         raise Refused(Reason.NO_HEADROOM, f"a peak {over_db:.0f} dB over the level of the speech: a click or a knock")
-    _, level_db, speech = _speech_frames(cut)
-    floor_db = np.percentile(meters.frame_level_db(whole).value, 2)
-    snr_db = float(np.percentile(level_db[speech], 80) - floor_db) if speech.any() else 0.0
+    speech = _speech_frames(level)
+    floor_db = np.percentile(whole.value, 2)
+    snr_db = float(np.percentile(level.value[speech], 80) - floor_db) if speech.any() else 0.0
     if snr_db < rule.min_snr_db:
         raise Refused(Reason.NOISY, f"speech {snr_db:.0f} dB over the floor, at least {rule.min_snr_db:.0f} dB are needed")
     voiced = float(praat.f0_autocorrelation_hz(cut).valid.mean())

@@ -7,6 +7,7 @@ An `Engine` makes teams of workers; a `Team` does tasks and tells of them. `work
 from __future__ import annotations
 
 import ctypes
+import gc
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -141,7 +142,11 @@ def outcome(work: Callable[..., Any], task: tuple[Any, ...]) -> tuple[str, Any]:
 
 
 def give_back_memory() -> None:
-    """Return what a task has freed to the system: glibc keeps it in pieces, and a worker would grow over thousands of clips."""
+    """Free what only refers to itself, and return what a task has freed to the system.
+
+    glibc keeps it in pieces, and a worker would grow over thousands of clips.
+    """
+    gc.collect()
     trim = getattr(_libc(), "malloc_trim", None)
     if trim is not None:
         trim(0)

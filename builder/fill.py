@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from builder.acoustics import statistics, voice
 from builder.corpora import Corpus
 from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.errors import CellUnfilled, Refused
+from builder.kept import Kept
 from builder.recipe import SpeechRule
 from builder.records import Cell, Margins, PairPlan, Reason, ShardPlan, Source
 from builder.rows import Clip, as_json, row_of
@@ -28,8 +30,8 @@ MAX_TRIES_PER_PAIR = 60
 """Synthesis never runs out of candidates: a cell that needs more tries than this per pair is given up."""
 
 KEPT_EXAMPLES = 3
-KEPT_SAMPLES = 4_000_000
-"""Samples of sources that are kept with their analyses and shams for the next conditions: about 300 MB, with some 75 bytes a sample."""
+KEPT_BYTES = 200 * 1024**2
+"""Of sources that are kept with their analyses and shams for the next conditions."""
 
 
 @dataclass
@@ -219,8 +221,8 @@ class Filler:
         self.examples: dict[str, list[dict[str, Any]]] = {}
         self.rows: list[dict[str, Any]] = []
         self.imposed: list[dict[str, Any]] = []
-        self._sources: dict[str, Source] = {}
-        self._refused: dict[str, Refused] = {}
+        self._sources = Kept[Source](KEPT_BYTES)
+        self._refused: dict[str, tuple[Reason, str]] = {}
         self._seen: set[str] = set()
 
     def run(self) -> None:
@@ -288,23 +290,13 @@ class Filler:
     def _source(self, pair: PairPlan) -> Source:
         key = pair.source.source_id
         if key in self._refused:
-            raise Refused(self._refused[key].reason, self._refused[key].detail)
-        found = self._sources.pop(key, None)
-        if found is None:
-            try:
-                found = sources.realise(pair.source, pair.sample_rate_hz, self.context.corpora, self.context.speech)
-            except Refused as refusal:
-                self._refused[key] = refusal
-                raise
-        self._keep(key, found)
-        return found
-
-    def _keep(self, key: str, source: Source) -> None:
-        """Keep a source as the one used last; those used longest ago go, for cells of a kind follow each other."""
-        self._sources[key] = source
-        n_samples = sum(len(kept.sound.samples) for kept in self._sources.values())
-        while n_samples > KEPT_SAMPLES and len(self._sources) > 1:
-            n_samples -= len(self._sources.pop(next(iter(self._sources))).sound.samples)
+            raise Refused(*self._refused[key])
+        make = partial(sources.realise, pair.source, pair.sample_rate_hz, self.context.corpora, self.context.speech)
+        try:
+            return self._sources.get(key, make)
+        except Refused as refusal:
+            self._refused[key] = refusal.reason, refusal.detail  # the exception would keep its frames, and all that they hold
+            raise
 
     def _reject(self, report: CellReport, pair: PairPlan, reason: str, detail: str) -> None:
         report.rejected[reason] += 1

@@ -31,15 +31,15 @@ def sham(pair: PairPlan, source: Source) -> Sound:
     """
     dimension = BY_NAME[pair.dimension]
 
-    def attempt(_: Sound) -> Sound | Refused:
+    def attempt(_: Sound) -> Sound | tuple[Reason, str]:
         try:
             return _rendered(dimension, source, planned(pair, source, 0))
         except Refused as refusal:
-            return refusal
+            return refusal.reason, refusal.detail  # the exception would keep its frames, and all that they hold
 
     made = source.sound.once(f"sham {dimension.name} {pair.movement}", attempt)
-    if isinstance(made, Refused):
-        raise Refused(made.reason, made.detail)
+    if isinstance(made, tuple):
+        raise Refused(*made)
     return made
 
 

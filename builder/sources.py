@@ -17,11 +17,12 @@ import numpy as np
 from builder import corpora as corpora_files
 from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, Syllable, check_seen, file_digest, read_recording
+from builder.cuts import Cut, Survey, Syllable
 from builder.engines import Map
 from builder.errors import NotFound, Refused
 from builder.keys import digest, rank_of, seed_of, spoken_key
 from builder.recipe import Recipe, SpeechRule
+from builder.recordings import check_seen, file_digest, tape
 from builder.records import Carrier, Reason, Sound, Source, SourceSpec
 from builder.surveys import surveyed
 from builder.synthesis import syllable_parameters, vowel_parameters
@@ -103,11 +104,11 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
     checksum = file_digest(corpora[name], recording)
     if checksum and checksum != spec.parameters["sha256"]:
         raise Refused(Reason.UNREADABLE, f"{member} isn't the file that this source was planned from (its checksum differs)")
-    sound = read_recording(corpora[name], recording, rule, sample_rate_hz)
     start, end = int(spec.parameters["start"]), int(spec.parameters["end"])
-    if end > len(sound.samples):
-        raise Refused(Reason.TOO_SHORT, f"{member} has {len(sound.samples)} samples, {end} are needed")
-    return Sound(sound.samples[start:end], sample_rate_hz)
+    sound = tape(corpora[name], recording, rule, sample_rate_hz).read(start, end)
+    if len(sound.samples) < end - start:
+        raise Refused(Reason.TOO_SHORT, f"{member} has {start + len(sound.samples)} samples, {end} are needed")
+    return sound
 
 
 def _recording(corpus: Corpus, member: str, speaker: str | None) -> Recording:

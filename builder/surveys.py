@@ -22,11 +22,12 @@ from tqdm import tqdm
 
 from builder import fetch, places
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, Syllable, check_seen, file_digest, survey_recording
+from builder.cuts import Cut, Survey, Syllable, survey_recording
 from builder.engines import Map
 from builder.factory import factory_digest
 from builder.keys import digest
 from builder.recipe import SpeechRule
+from builder.recordings import check_seen, file_digest
 from builder.records import Carrier
 
 BATCH = 16

@@ -34,9 +34,10 @@ from made_corpora import (
 )
 
 from builder import corpora, corpus_recipe, debian, fetch, recipe, sources, streamed
-from builder.cuts import read_recording, survey
+from builder.cuts import survey
 from builder.errors import CorpusUnavailable, RecipeError
 from builder.recipe import SpeechRule
+from builder.recordings import tape
 from builder.records import Reason
 
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -76,7 +77,7 @@ def test_every_shape_is_read_whole(tmp_path: Path, shape: str) -> None:
     assert {(item.licence, item.attribution) for item in found.recordings} in ({("CC-BY-4.0", "Made in a test (nobody, now)")},)
     assert set(reasons(found).values()) <= {"left_out"}
     first = next(item for item in found.recordings if "225" in item.speaker)
-    sound = read_recording(found, first, RULE, RATE_HZ)
+    sound = tape(found, first, RULE, RATE_HZ).read()
     assert sound.duration_s == pytest.approx(len(utterance("225", 0)) / RATE_HZ, abs=0.2)
     assert list(found.recordings) == sorted(found.recordings, key=lambda item: item.member)
 

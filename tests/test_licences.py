@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from builder import corpora, licences, pipeline, recipe
 from builder.__main__ import main
-from builder.cuts import read_recording
 from builder.errors import LicencesForbid, RecipeError
 from builder.licences import HUB, KNOWN, MIXED, Terms
 from builder.recipe import Recipe
+from builder.recordings import tape
 from builder.records import FloatArray
 from builder.sources import Gathered
 from builder.workers import Local
@@ -212,7 +212,7 @@ def voices(real: Gathered, default_recipe: Recipe) -> dict[str, FloatArray]:
     wanted = {"arctic_a0007.wav": "awb", "arctic_a0009.wav": "slt", "61-70968-0000.flac": "ls61"}
     corpus = real.corpora["embedded"]
     return {
-        wanted[Path(recording.member).name]: read_recording(corpus, recording, default_recipe.speech, RATE_HZ).samples
+        wanted[Path(recording.member).name]: tape(corpus, recording, default_recipe.speech, RATE_HZ).read().samples
         for recording in corpus.recordings
         if Path(recording.member).name in wanted
     }

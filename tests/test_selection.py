@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from builder import corpora, pipeline, plan, sources
 from builder.acoustics import audio, bandwidth
-from builder.cuts import read_recording
 from builder.dimensions import BY_NAME, DIMENSIONS
 from builder.errors import CellUnfilled
 from builder.fill import Context, Filler
 from builder.keys import digest
 from builder.recipe import Recipe
+from builder.recordings import tape
 from builder.records import Cell, FloatArray, Margins, ShardPlan, Sound, SourceSpec
 from builder.sources import Gathered
 
@@ -39,7 +39,7 @@ def voices(real: Gathered, default_recipe: Recipe) -> dict[str, FloatArray]:
     wanted = {"arctic_a0007.wav": "awb", "arctic_a0009.wav": "slt", "61-70968-0000.flac": "ls61", "13697_11991_000000.opus": "mls"}
     corpus = real.corpora["embedded"]
     return {
-        name: read_recording(corpus, recording, default_recipe.speech, RATE_HZ).samples
+        name: tape(corpus, recording, default_recipe.speech, RATE_HZ).read().samples
         for recording in corpus.recordings
         for suffix, name in wanted.items()
         if recording.member.endswith(suffix)

@@ -25,9 +25,10 @@ from unearth import Link
 from builder import corpora, fetch, plan, sources, synthesis
 from builder.acoustics import audio, meters, praat, voice
 from builder.corpora import Corpus, Recording
-from builder.cuts import read_recording, survey
+from builder.cuts import survey
 from builder.errors import CorpusUnavailable, NotFound, RecipeError, Refused
 from builder.recipe import Recipe, SpeechRule
+from builder.recordings import tape
 from builder.records import FloatArray, Sound, SourceSpec
 from builder.sources import Gathered
 
@@ -59,7 +60,7 @@ def one_file(path: Path, *, speaker: str = "s", segments_s: Any = None) -> tuple
 
 def read(path: Path, rule: SpeechRule = RULE, rate_hz: int = RATE_HZ) -> Sound:
     """A file as a corpus reads it."""
-    return read_recording(*one_file(path), rule, rate_hz)
+    return tape(*one_file(path), rule, rate_hz).read()
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ def voices(real: Gathered) -> dict[str, FloatArray]:
     for recording in corpus.recordings:
         for suffix, name in wanted.items():
             if recording.member.endswith(suffix):
-                found[name] = read_recording(corpus, recording, RULE, RATE_HZ).samples
+                found[name] = tape(corpus, recording, RULE, RATE_HZ).read().samples
     assert set(found) == set(wanted.values())
     return found
 
@@ -385,7 +386,7 @@ def test_a_changed_archive_is_unpacked_again(tmp_path: Path, monkeypatch: pytest
         path = folder_corpus(tmp_path, {"a.wav": tone(RATE_HZ, duration_s=number)}, [row("a.wav", "a")])
         corpus_file(tmp_path, f"archive: {packed(tmp_path, 'zip')}")
         corpus = corpora.load(path)
-        found.append(read_recording(corpus, corpus.recordings[0], RULE, RATE_HZ).duration_s)
+        found.append(tape(corpus, corpus.recordings[0], RULE, RATE_HZ).read().duration_s)
     assert found == [1.0, 2.0]
 
 
@@ -679,7 +680,7 @@ def test_two_folders_with_the_same_member_are_kept_apart(tmp_path: Path) -> None
     except RecipeError as error:
         assert "a.wav" in str(error)  # noqa: PT017
         return
-    found = {item.speaker: frequency_hz(read_recording(corpus, item, RULE, RATE_HZ).samples, RATE_HZ) for item in corpus.recordings}
+    found = {item.speaker: frequency_hz(tape(corpus, item, RULE, RATE_HZ).read().samples, RATE_HZ) for item in corpus.recordings}
     assert found == pytest.approx({"s": 440.0, "r": 660.0}, abs=0.1)
 
 
@@ -758,7 +759,7 @@ def samples_of(real: Gathered, spec: SourceSpec, rule: SpeechRule) -> FloatArray
     """The cut itself, before level and fades."""
     corpus = real.corpora[spec.parameters["corpus"]]
     (recording,) = [item for item in corpus.recordings if (item.member, item.speaker) == (spec.parameters["member"], spec.speaker_id)]
-    return read_recording(corpus, recording, rule, RATE_HZ).samples[spec.parameters["start"] : spec.parameters["end"]]
+    return tape(corpus, recording, rule, RATE_HZ).read().samples[spec.parameters["start"] : spec.parameters["end"]]
 
 
 def test_cuts_have_the_allowed_length(real: Gathered, default_recipe: Recipe) -> None:

@@ -7,8 +7,10 @@ is that rounded sound.
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import soundfile
@@ -30,7 +32,17 @@ REFERENCE_LUFS = -28.0
 """Level that sources are brought to: leaves 14 dB and more of headroom for speech, and is far above 16-bit noise."""
 
 
-def read(path: Path, raw: dict[str, int | str] | None = None, content: bytes | None = None) -> tuple[FloatArray, int]:
+def length(path: Path, raw: dict[str, int | str] | None = None, content: bytes | None = None) -> tuple[int, int]:
+    """Frames and sample rate of an audio file, as its header says; takes and raises what `read` does."""
+    if _is_g722(path, raw):
+        return len(_g722(path, content)), G722_RATE_HZ
+    with _opened(path, raw, content) as opened:
+        return opened.frames, opened.samplerate
+
+
+def read(
+    path: Path, raw: dict[str, int | str] | None = None, content: bytes | None = None, first: int = 0, most: int | None = None
+) -> tuple[FloatArray, int]:
     """Samples of an audio file, whatever its format and width, with full scale 1.
 
     Parameters
@@ -42,6 +54,8 @@ def read(path: Path, raw: dict[str, int | str] | None = None, content: bytes | N
         For a file without a header: `sample_rate_hz`, `channels` and `subtype` (such as PCM_16, little-endian).
     content
         The file's bytes, where it lies in no folder; `path` then only names it.
+    first, most
+        The first frame to read, and how many at most; None for all.
 
     Returns
     -------
@@ -55,34 +69,38 @@ def read(path: Path, raw: dict[str, int | str] | None = None, content: bytes | N
     Refused
         `unreadable` where libsndfile can't decode it, it ends before its header says, or claims more than an hour.
     """
-    lossy = False
-    try:
-        if raw is None and path.suffix.lower() == ".g722":
-            return _g722(path.read_bytes() if content is None else content), G722_RATE_HZ
-        if raw is None:
-            with soundfile.SoundFile(path if content is None else io.BytesIO(content)) as opened:
-                expected = opened.frames
-                _check_length(path, content, expected, opened.samplerate)
-                samples = opened.read(dtype="float64", always_2d=True)
-                rate = opened.samplerate
-                lossy = opened.format in LOSSY_FORMATS
-        else:
-            samples, rate = soundfile.read(
-                path if content is None else io.BytesIO(content),
-                dtype="float64",
-                always_2d=True,
-                format="RAW",
-                endian="LITTLE",
-                samplerate=int(raw["sample_rate_hz"]),
-                channels=int(raw["channels"]),
-                subtype=str(raw["subtype"]),
-            )
-            expected = len(samples)
-    except (soundfile.LibsndfileError, RuntimeError, MemoryError, OSError) as error:
-        raise Refused(Reason.UNREADABLE, _why(error)) from error
+    if _is_g722(path, raw):
+        return _g722(path, content)[first : None if most is None else first + most], G722_RATE_HZ
+    with _opened(path, raw, content) as opened:
+        expected = opened.frames - first if most is None else min(most, opened.frames - first)
+        lossy = opened.format in LOSSY_FORMATS
+        _skip(opened, first)
+        samples = opened.read(-1 if most is None else expected, dtype="float64", always_2d=True)
     if len(samples) < expected - (LOSSY_PADDING if lossy else 0):
         raise Refused(Reason.UNREADABLE, f"{len(samples)} of {expected} frames could be decoded")
-    return samples, int(rate)
+    return samples, int(opened.samplerate)
+
+
+@contextmanager
+def _opened(path: Path, raw: dict[str, int | str] | None, content: bytes | None) -> Iterator[soundfile.SoundFile]:
+    """An audio file that's as long as it says; what libsndfile can't do with it is a refusal."""
+    headerless: dict[str, Any] = {"format": "RAW", "endian": "LITTLE", "samplerate": int(raw["sample_rate_hz"])} if raw else {}
+    headerless |= {"channels": int(raw["channels"]), "subtype": str(raw["subtype"])} if raw else {}
+    try:
+        with soundfile.SoundFile(path if content is None else io.BytesIO(content), **headerless) as opened:
+            if raw is None:
+                _check_length(path, content, opened.frames, opened.samplerate)
+            yield opened
+    except (soundfile.LibsndfileError, RuntimeError, MemoryError, OSError) as error:
+        raise Refused(Reason.UNREADABLE, _why(error)) from error
+
+
+def _skip(opened: soundfile.SoundFile, n_frames: int) -> None:
+    """Go on behind some frames, through them where a codec can't be sought in."""
+    try:
+        opened.seek(n_frames)
+    except soundfile.LibsndfileError:
+        opened.read(n_frames)
 
 
 def _why(error: Exception) -> str:
@@ -94,7 +112,11 @@ def _why(error: Exception) -> str:
     return str(error).split("\n")[0] or type(error).__name__
 
 
-def _g722(content: bytes) -> FloatArray:
+def _is_g722(path: Path, raw: dict[str, int | str] | None) -> bool:
+    return raw is None and path.suffix.lower() == ".g722"
+
+
+def _g722(path: Path, content: bytes | None) -> FloatArray:
     """Samples of ITU-T G.722 at 64 kbit/s; float64, shape (n, 1), full scale 1. The decoder is exact to the bit by its standard.
 
     Raises
@@ -102,6 +124,10 @@ def _g722(content: bytes) -> FloatArray:
     Refused
         `unreadable` where the optional decoder isn't installed or the file holds more than an hour.
     """
+    try:
+        content = path.read_bytes() if content is None else content
+    except OSError as error:
+        raise Refused(Reason.UNREADABLE, _why(error)) from error
     if len(content) * 2 > MAX_DURATION_S * G722_RATE_HZ:
         raise Refused(Reason.UNREADABLE, f"{len(content)} bytes; recordings of up to {MAX_DURATION_S:.0f} s are read")
     try:

@@ -10,6 +10,7 @@ enough that the edge of a steep low-pass is seen and not the voice's own fall, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -98,13 +99,24 @@ def bandwidth_hz(sound: Sound) -> float:
         Hz, right to some 5 %; 0.472 of the sample rate at most, which is the highest band. 0 where there's nothing: a sound under
         64 ms, silence, or steady noise.
     """
+    return reach_hz([band_power(sound)], sound.sample_rate_hz)
+
+
+def band_power(sound: Sound) -> FloatArray:
+    """Power in bands of a sixth of an octave, each frame; float64, shape (n_bands, n_frames)."""
     _, power = meters.spectrogram(sound)
-    if power.shape[1] == 0:
+    return _bands(power.shape[0], sound.sample_rate_hz)[1] @ power
+
+
+def reach_hz(pieces: Sequence[FloatArray], sample_rate_hz: int) -> float:
+    """How far up a recording reaches, as `bandwidth_hz`, from the `band_power` of its pieces."""
+    if not sum(piece.shape[1] for piece in pieces):
         return 0.0
-    octave, share = _bands(power.shape[0], sound.sample_rate_hz)
-    band = share @ power
-    floor, loud = np.percentile(band, [FLOOR_PERCENTILE, LOUD_SHARE], axis=1)
-    least = share.sum(axis=1) * LEAST_DENSITY / power.shape[0]
+    n_bins = meters.spectrum_frames(sample_rate_hz)[0] // 2 + 1
+    octave, share = _bands(n_bins, sample_rate_hz)
+    bands = (np.concatenate([piece[number] for piece in pieces]) for number in range(len(octave)))
+    floor, loud = np.array([np.percentile(band, [FLOOR_PERCENTILE, LOUD_SHARE]) for band in bands]).T
+    least = share.sum(axis=1) * LEAST_DENSITY / n_bins
     told = loud > np.maximum(floor * 10.0 ** (ABOVE_FLOOR_DB / 10.0), least)
     if not told.any():
         return 0.0

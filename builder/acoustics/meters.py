@@ -135,6 +135,18 @@ def _third_octave_weights(n_bins: int, sample_rate_hz: int) -> FloatArray:
     return share
 
 
+def spectrum_frames(sample_rate_hz: int, hop_s: float = SPECTRUM_HOP_S) -> tuple[int, int]:
+    """Width and hop of the spectrogram's windows, in samples."""
+    return round(SPECTRUM_WINDOW_S * sample_rate_hz), round(hop_s * sample_rate_hz)
+
+
+def frame_centres_s(n_frames: int, sample_rate_hz: int, hop_s: float = SPECTRUM_HOP_S) -> FloatArray:
+    """Centres of the spectrogram's windows; float64, shape (n_frames,)."""
+    width, hop = spectrum_frames(sample_rate_hz, hop_s)
+    centre_s: FloatArray = (np.arange(n_frames) * hop + width / 2) / sample_rate_hz
+    return centre_s
+
+
 def spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
     """Power spectrum in Hann windows of 64 ms each 10 ms, summed over channels.
 
@@ -149,8 +161,7 @@ def spectrogram(sound: Sound) -> tuple[FloatArray, FloatArray]:
 
 
 def _spectrogram(sound: Sound, hop_s: float = SPECTRUM_HOP_S) -> tuple[FloatArray, FloatArray]:
-    width = round(SPECTRUM_WINDOW_S * sound.sample_rate_hz)
-    hop = round(hop_s * sound.sample_rate_hz)
+    width, hop = spectrum_frames(sound.sample_rate_hz, hop_s)
     if len(sound.samples) < width:
         return np.zeros(0), np.zeros((width // 2 + 1, 0))
     window = np.hanning(width + 1)[:-1]
@@ -158,8 +169,7 @@ def _spectrogram(sound: Sound, hop_s: float = SPECTRUM_HOP_S) -> tuple[FloatArra
     frames = (np.lib.stride_tricks.sliding_window_view(channel, width)[::hop] for channel in sound.channels)
     spectra = (scipy_fft.rfft(frame * window, axis=1) for frame in frames)
     power: FloatArray = reduce(np.add, (found.real**2 + found.imag**2 for found in spectra))
-    time_s = (np.arange(len(power)) * hop + width / 2) / sound.sample_rate_hz
-    return time_s, power.T
+    return frame_centres_s(len(power), sound.sample_rate_hz, hop_s), power.T
 
 
 def third_octave_levels_db(sound: Sound) -> tuple[FloatArray, FloatArray]:

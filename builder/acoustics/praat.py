@@ -218,6 +218,8 @@ class Overlap:
         self._duration_s = sound.duration_s
         self._manipulation = call(_praat(sound), "To Manipulation", PITCH_STEP_S, *f0_range_hz(sound))
         self.time_s, self.f0_hz = _points(call(self._manipulation, "Extract pitch tier"))
+        self.nbytes = sound.mono.nbytes
+        """What Praat holds, out of sight of numpy: a copy of the sound, beside which its tiers are small."""
 
     def with_f0(self, f0_hz: FloatArray) -> Sound:
         """The sound with another F0 at each of `time_s`, the same duration.
