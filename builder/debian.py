@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from builder.errors import CorpusUnavailable
-from builder.fetch import WHOLE, cache_dir, extract_all, sha256_of
+from builder.fetch import cache_dir, extract_all, is_unpacked, sha256_of
 
 AR_MAGIC = b"!<arch>\n"
 AR_HEADER = 60
@@ -59,7 +59,7 @@ def fetch(package: str, version: str, sha256: str) -> Path:
 
 
 def unpack(package: Path, into: Path) -> None:
-    """Extract every regular file of a package; what was extracted whole before is kept.
+    """Extract every regular file of a package; what was extracted whole before, and hasn't changed since, is kept.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def unpack(package: Path, into: Path) -> None:
     CorpusUnavailable
         It isn't a Debian package, is cut short, or is packed in a way that Python can't read.
     """
-    if (into / WHOLE).is_file():
+    if is_unpacked(into):
         return
     with tempfile.TemporaryDirectory(dir=package.parent) as folder:
         archive = Path(folder) / f"{package.name} data.tar"

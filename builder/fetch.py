@@ -7,6 +7,7 @@ fetched again. The cache is `$VOCALGRAD_CACHE`, else `$XDG_CACHE_HOME/vocalgrad`
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,18 +15,19 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from unearth import Link, PackageFinder
 from unearth.errors import UnpackError
 
+from builder import stamps
 from builder.errors import CorpusUnavailable
 from builder.spelling import composed
 
-WHOLE = ".whole"
-"""Marks a folder that an archive was extracted into to its end."""
+UNPACKED = ".unpacked.json"
+"""In a folder that an archive is unpacked into: the stamp of each file when it was written, and whether they're all of the archive's."""
 
 
 def cache_dir() -> Path:
@@ -148,18 +150,19 @@ def extract(archive: Path, members: list[str], into: Path) -> None:
     CorpusUnavailable
         A member is missing, isn't a regular file, or its path would leave `into`.
     """
-    wanted = []
     for member in members:
         if leaves(member):
             raise CorpusUnavailable(f"{archive.name}: member {member!r} would leave its folder")
-        if not (into / member).exists():
-            wanted.append(member)
+    written, whole = _unpacked(into)
+    wanted = [member for member in members if stamps.stamp(into / member) != written.get(member, ())]
     for member, content in _contents(archive, wanted):
-        _write(into, member, content)
+        written[member] = _write(into, member, content)
+    if wanted:
+        _note_unpacked(into, written, whole)
 
 
 def extract_all(archive: Path, into: Path) -> None:
-    """Extract every regular file of a zip or tar archive; what was extracted whole before is kept.
+    """Extract every regular file of a zip or tar archive; what was extracted whole before, and hasn't changed since, is kept.
 
     Parameters
     ----------
@@ -173,14 +176,33 @@ def extract_all(archive: Path, into: Path) -> None:
     CorpusUnavailable
         A path would leave `into`, or the archive can't be read.
     """
-    whole = into / WHOLE
-    if whole.is_file():
+    if is_unpacked(into):
         return
+    written = {}
     for member, content in _contents(archive, None):
         if leaves(member):
             raise CorpusUnavailable(f"{archive.name}: member {member!r} would leave its folder")
-        _write(into, member, content)
-    whole.touch()
+        written[member] = _write(into, member, content)
+    _note_unpacked(into, written, True)
+
+
+def is_unpacked(into: Path) -> bool:
+    """Whether a folder holds all files of an archive, each as it was written."""
+    written, whole = _unpacked(into)
+    return whole and all(stamps.stamp(into / member) == known for member, known in written.items())
+
+
+def _unpacked(into: Path) -> tuple[dict[str, stamps.Stamp], bool]:
+    """Member -> stamp of what was written into a folder, and whether that's all of its archive."""
+    try:
+        noted = json.loads((into / UNPACKED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}, False
+    return {member: tuple(known) for member, known in noted["files"].items()}, noted["whole"]
+
+
+def _note_unpacked(into: Path, written: Mapping[str, stamps.Stamp], whole: bool) -> None:
+    _write(into, UNPACKED, json.dumps({"whole": whole, "files": written}).encode())
 
 
 def leaves(member: str) -> bool:
@@ -189,14 +211,18 @@ def leaves(member: str) -> bool:
     return pure.is_absolute() or ".." in pure.parts
 
 
-def _write(into: Path, member: str, content: bytes) -> None:
-    """Write one member, whole or not at all."""
+def _write(into: Path, member: str, content: bytes) -> stamps.Stamp:
+    """Write one member, whole or not at all; returns its stamp."""
     target = into / PurePosixPath(member)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into) as folder:
         temporary = Path(folder) / "member"
         temporary.write_bytes(content)
         temporary.replace(target)
+    written = stamps.stamp(target)
+    if written is None:
+        raise CorpusUnavailable(f"{target} is gone right after it was written: another program clears the cache")
+    return written
 
 
 def _contents(archive: Path, members: list[str] | None) -> Iterator[tuple[str, bytes]]:

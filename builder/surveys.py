@@ -2,7 +2,7 @@
 
 What a survey finds in a recording depends on the recording's entry in its corpus, the file's bytes, the rule, the rate and the
 code; a digest of these is the key under which it's kept, in `surveys.sqlite` in the cache folder. A file's bytes are known by its
-path, size and time of change, once they were read. An entry that isn't whole, or a cache that can't be used, is made again:
+path and its stamp (see `stamps`), once they were read. An entry that isn't whole, or a cache that can't be used, is made again:
 the cache only ever saves time.
 """
 
@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from builder import fetch, places
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, Survey, Syllable, survey_recording
 from builder.engines import Map
+from builder.errors import CorpusUnavailable
 from builder.factory import factory_digest
 from builder.keys import digest
 from builder.recipe import SpeechRule
-from builder.recordings import check_seen, file_digest
+from builder.recordings import Stamp, check_seen, file_digest, is_settled, stamp_of
 from builder.records import Carrier
 
 BATCH = 16
@@ -53,9 +54,8 @@ def surveyed(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int, each: Map = 
         keys = [digest([*rule_key, asdict(item), checksum[item.member]], 32) for item in corpus.recordings]
         there = {key: cache.get(key) for key in keys}
         unknown = [item for key, item in zip(keys, corpus.recordings, strict=True) if there[key] is None]
-        gone = frozenset(member for member, found_digest in checksum.items() if not found_digest)
-        look = partial(_survey_batch, rule=rule, sample_rate_hz=sample_rate_hz, gone=gone)
-        made = iter(_in_batches(look, corpus, unknown, each, cache, dict(zip(map(id, corpus.recordings), keys, strict=True))))
+        look = partial(_survey_batch, rule=rule, sample_rate_hz=sample_rate_hz)
+        made = _in_batches(look, corpus, unknown, each, cache, dict(zip(map(id, corpus.recordings), keys, strict=True)), checksum)
         found = Survey()
         for key, item in zip(keys, corpus.recordings, strict=True):
             kept = there[key]
@@ -75,36 +75,62 @@ def _place() -> Path | None:
 # -- in the workers ---------------------------------------------------------------------------------------------------
 
 
-def _parts(corpus: Corpus, recordings: Sequence[Recording]) -> Iterator[Corpus]:
-    """The corpus cut into small ones, so that a worker isn't sent the whole table."""
+@dataclass(frozen=True)
+class _Batch:
+    """A part of a corpus, small enough to be sent to a worker, and the digests of its files, once they're known."""
+
+    corpus: Corpus
+    checksum: Mapping[str, str]
+
+
+def _batches(corpus: Corpus, recordings: Sequence[Recording], checksum: Mapping[str, str]) -> Iterator[_Batch]:
     for start in range(0, len(recordings), BATCH):
         some = tuple(recordings[start : start + BATCH])
         location = {item.member: corpus.location[item.member] for item in some}
-        yield Corpus(corpus.name, some, location, stamps={name: corpus.stamps[name] for name in location if name in corpus.stamps})
+        stamps = {name: corpus.stamps[name] for name in location if name in corpus.stamps}
+        known = {name: checksum[name] for name in location if name in checksum}
+        yield _Batch(Corpus(corpus.name, some, location, stamps=stamps), known)
 
 
-def _digest_batch(part: Corpus) -> list[str]:
-    for item in part.recordings:
-        check_seen(part, item)
-    return [file_digest(part, item) for item in part.recordings]
+def _digest_batch(batch: _Batch) -> list[str]:
+    for item in batch.corpus.recordings:
+        check_seen(batch.corpus, item)
+    return [file_digest(batch.corpus, item) for item in batch.corpus.recordings]
 
 
-def _survey_batch(part: Corpus, rule: SpeechRule, sample_rate_hz: int, gone: Collection[str]) -> list[dict[str, Any]]:
-    for item in part.recordings:
-        if item.member not in gone:
-            check_seen(part, item)
-    return [_as_json(survey_recording(part, item, rule, sample_rate_hz)) for item in part.recordings]
+def _survey_batch(batch: _Batch, rule: SpeechRule, sample_rate_hz: int) -> list[dict[str, Any]]:
+    for item in batch.corpus.recordings:
+        if batch.checksum[item.member]:
+            check_seen(batch.corpus, item)
+    return [_as_json(_survey_unchanged(batch, item, rule, sample_rate_hz)) for item in batch.corpus.recordings]
+
+
+def _survey_unchanged(batch: _Batch, item: Recording, rule: SpeechRule, sample_rate_hz: int) -> Survey:
+    """What's in a recording, whose file must still be the one that was digested: it's kept under that digest."""
+    found = survey_recording(batch.corpus, item, rule, sample_rate_hz)
+    if file_digest(batch.corpus, item) != batch.checksum[item.member]:
+        raise CorpusUnavailable(
+            f"{item.member} of the corpus {batch.corpus.name} changed while the corpus was read: run again when nothing writes there"
+        )
+    return found
 
 
 def _in_batches(
-    work: Callable[[Corpus], list[Any]], corpus: Corpus, recordings: Sequence[Recording], each: Map, cache: _Cache, keys: dict[int, str]
+    work: Callable[[_Batch], list[Any]],
+    corpus: Corpus,
+    recordings: Sequence[Recording],
+    each: Map,
+    cache: _Cache,
+    keys: dict[int, str],
+    checksum: Mapping[str, str],
 ) -> Iterator[Any]:
     """What the work finds in each recording, in order, kept under its key batch by batch."""
-    parts = list(_parts(corpus, recordings))
-    use = each if len(parts) > 1 else map
+    batches = list(_batches(corpus, recordings, checksum))
+    use = each if len(batches) > 1 else map
     with tqdm(total=len(recordings), desc="reading", unit="recording", disable=None if recordings else True, dynamic_ncols=True) as bar:
-        for part, results in zip(parts, use(work, parts), strict=True):
-            cache.put({keys[id(item)]: result for item, result in zip(part.recordings, results, strict=True) if keys[id(item)]})
+        for batch, results in zip(batches, use(work, batches), strict=True):
+            of_batch = zip(batch.corpus.recordings, results, strict=True)
+            cache.put({keys[id(item)]: result for item, result in of_batch if keys[id(item)]})
             bar.update(len(results))
             yield from results
 
@@ -112,22 +138,17 @@ def _in_batches(
 def _checksums(corpus: Corpus, cache: _Cache, each: Map) -> dict[str, str]:
     """Member -> digest of its file; empty if there's no such file. Files that didn't change since they were read aren't read."""
     first = {item.member: item for item in reversed(corpus.recordings)}
-    stamps = {member: _stamp(corpus.location[member], corpus.stamps.get(member)) for member in first}
-    known = {member: cache.get(stamp) if stamp else "" for member, stamp in stamps.items()}
+    stamps = {member: stamp_of(corpus, member) for member in first}
+    keys = {member: _stamp_key(corpus.location[member], stamp) for member, stamp in stamps.items()}
+    known = {member: cache.get(keys[member]) if stamp else "" for member, stamp in stamps.items()}
     unread = [first[member] for member in sorted(first) if known[member] is None]
-    found = _in_batches(_digest_batch, corpus, unread, each, cache, {id(item): stamps[item.member] for item in unread})
+    found = _in_batches(_digest_batch, corpus, unread, each, cache, {id(item): keys[item.member] for item in unread}, {})
     return {**known, **{item.member: value for item, value in zip(unread, found, strict=True)}}
 
 
-def _stamp(path: Path, listed: str | None) -> str:
-    """Path, time of change and size, or what an object store lists, as one key; empty if there's no such file."""
-    if places.is_remote(path):
-        return digest(["file", str(path), listed], 32) if listed else ""
-    try:
-        found = path.stat()
-    except OSError:
-        return ""
-    return digest(["file", str(path.absolute()), found.st_mtime_ns, found.st_size], 32)
+def _stamp_key(path: Path, stamp: Stamp | None) -> str:
+    """Path and stamp as one key; empty where nothing may be kept under it."""
+    return digest(["file", str(path if places.is_remote(path) else path.absolute()), stamp], 32) if stamp and is_settled(stamp) else ""
 
 
 # -- what is kept -----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import os
 import random
 import shutil
 import tarfile
@@ -376,6 +377,32 @@ def test_an_archive_is_its_folder(
     assert len(in_archive.by_kind["speech"]) >= 2
     again = sources.gather(with_corpus(default_recipe), path.parent)
     assert again.by_kind["speech"] == in_archive.by_kind["speech"]
+
+
+@pytest.mark.parametrize("all_of_it", [True, False])
+def test_a_file_that_was_changed_after_it_was_unpacked_is_unpacked_again(tmp_path: Path, all_of_it: bool) -> None:
+    """Same size and time of change, or gone: what is read is what the archive holds; what is as it was isn't written again."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("a.wav", "b.wav", "c.wav"):
+            archive.writestr(name, name * 100)
+    into = tmp_path / "into"
+    into.mkdir()
+
+    def unpack() -> None:
+        if all_of_it:
+            fetch.extract_all(tmp_path / "a.zip", into)
+        else:
+            fetch.extract(tmp_path / "a.zip", ["a.wav", "b.wav"], into)
+
+    unpack()
+    known = (into / "a.wav").stat()
+    unpack()
+    assert (into / "a.wav").stat() == known
+    (into / "a.wav").write_text("x" * known.st_size)
+    os.utime(into / "a.wav", ns=(known.st_atime_ns, known.st_mtime_ns))
+    (into / "b.wav").unlink()
+    unpack()
+    assert [(into / name).read_text() for name in ("a.wav", "b.wav")] == ["a.wav" * 100, "b.wav" * 100]
 
 
 def test_a_changed_archive_is_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

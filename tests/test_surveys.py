@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from builder import cuts, fetch, pipeline, recipe, sources, surveys
+from builder import cuts, fetch, pipeline, recipe, sources, stamps, surveys
 from builder.corpora import Corpus, Recording
 from builder.cuts import Survey, survey
-from builder.errors import NotFound
+from builder.errors import CorpusUnavailable, NotFound, Refused
 from builder.recipe import SpeechRule
 from builder.surveys import surveyed
-from builder.workers import Local
+from builder.workers import Crew, Local
 
 RATE_HZ = 16_000
 RULE = SpeechRule(corpus=None, min_snr_db=5.0)
@@ -54,8 +57,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder of the test's own; where the file will lie."""
+    """An empty cache folder of the test's own; where the file will lie. Files count as known from the moment that they're written."""
     monkeypatch.setenv("VOCALGRAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(stamps, "SETTLED_S", 0.0)
     return tmp_path / "cache" / "surveys.sqlite"
 
 
@@ -187,6 +191,83 @@ def test_a_changed_file_is_surveyed_again(tmp_path: Path, monkeypatch: pytest.Mo
     after = surveyed(corpus, RULE, RATE_HZ)
     assert seen == ["a.wav"]
     assert after == survey(corpus, RULE, RATE_HZ) != before
+
+
+def in_place(path: Path, other: Path) -> None:
+    """Other bytes written over a file, its times set back."""
+    before = path.stat()
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def copied(path: Path, other: Path) -> None:
+    """As `cp -p` does."""
+    os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    shutil.copy2(other, path)
+
+
+def renamed(path: Path, other: Path) -> None:
+    """As `mv` does, of a file that was there before and has the same times."""
+    os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    other.replace(path)
+
+
+def one_file(folder: Path) -> Corpus:
+    """A corpus of one recording, and beside it another of the same size."""
+    for name, seed in (("a.wav", 1), ("other.wav", 3)):
+        soundfile.write(folder / name, voice(seed), RATE_HZ, subtype="PCM_16")
+    return Corpus("one", (Recording("a.wav", "s", "f", "en", None, "CC0-1.0", "nobody"),), {"a.wav": folder / "a.wav"})
+
+
+@pytest.mark.parametrize("replace", [in_place, copied, renamed])
+def test_a_file_of_the_same_size_and_time_is_another(tmp_path: Path, replace: Callable[[Path, Path], None]) -> None:
+    """A recording replaced by one of equal size and time of change is seen: by this process, by a worker, and by what renders."""
+    corpus = one_file(tmp_path)
+    before = surveyed(corpus, RULE, RATE_HZ)
+    spec = sources.specs_of("one", before, RATE_HZ)["speech"][0]
+    sources.realise(spec, RATE_HZ, {"one": corpus}, RULE)
+    known = (tmp_path / "a.wav").stat()
+    replace(tmp_path / "a.wav", tmp_path / "other.wav")
+    now = (tmp_path / "a.wav").stat()
+    assert (now.st_size, now.st_mtime_ns) == (known.st_size, known.st_mtime_ns)
+    with closing(Crew(1)) as crew:
+        ((_, elsewhere),) = crew.run(surveyed, [(corpus, RULE, RATE_HZ)])
+    assert surveyed(corpus, RULE, RATE_HZ) == elsewhere == survey(corpus, RULE, RATE_HZ) != before
+    with pytest.raises(Refused, match="isn't the file that this source was planned from"):
+        sources.realise(spec, RATE_HZ, {"one": corpus}, RULE)
+
+
+def test_a_file_that_changed_just_now_is_read_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the tick of a file system's clock a second change leaves the stamp as it is: so young a stamp vouches for nothing."""
+    corpus = one_file(tmp_path)
+    young = (1, 2, 3, time.time_ns())
+    monkeypatch.setattr(stamps, "SETTLED_S", 60.0)
+    monkeypatch.setattr(stamps, "stamp", lambda _: young)
+    before = surveyed(corpus, RULE, RATE_HZ)
+    in_place(tmp_path / "a.wav", tmp_path / "other.wav")
+    assert surveyed(corpus, RULE, RATE_HZ) != before
+
+
+def test_a_file_that_changes_while_it_is_read_is_no_file(tmp_path: Path) -> None:
+    """Between its digest and its survey: an error that names it, and nothing of the new is kept under the old."""
+    corpus = one_file(tmp_path)
+    names = [f"{number:02d}.wav" for number in range(surveys.BATCH)]
+    for name in names:
+        shutil.copy(tmp_path / "a.wav", tmp_path / name)
+    more = tuple(Recording(name, "s", "f", "en", None, "CC0-1.0", "nobody") for name in names)
+    corpus = Corpus("many", (*more, *corpus.recordings), {name: tmp_path / name for name in ("a.wav", *names)})
+    before, rounds = survey(corpus, RULE, RATE_HZ), []
+
+    def meanwhile(work: Callable[..., Any], batches: Iterable[Any]) -> list[Any]:
+        rounds.append(work)
+        if len(rounds) == 2:
+            in_place(tmp_path / "00.wav", tmp_path / "other.wav")
+        return [work(batch) for batch in batches]
+
+    with pytest.raises(CorpusUnavailable, match=r"00\.wav of the corpus many changed while the corpus was read"):
+        surveyed(corpus, RULE, RATE_HZ, meanwhile)
+    shutil.copy(tmp_path / "a.wav", tmp_path / "00.wav")
+    assert surveyed(corpus, RULE, RATE_HZ) == before
 
 
 @pytest.mark.parametrize("what", ["rule", "rate", "code", "recording"])
