@@ -1,11 +1,10 @@
-"""Whether a worker's memory stays flat over thousands of clips.
+"""What memory a worker holds, shard after shard of a recipe as it is.
 
-    python -m bench.memory                     # 5,000 clips through one worker, a line each 250
-    python -m bench.memory --clips 20000
+    python -m bench.memory                     # recipes/default.yaml through one worker, a line for each shard
+    python -m bench.memory --clips 20000       # round after round under new seeds, so that no clip comes twice
 
-One worker makes shards of recipes/bench.yaml one after another, round after round under new seeds, so that no clip comes twice. What
-it holds at the end of each shard is asked of the system. In the first half it grows: libraries load, filters and weights are kept, and
-the heap gets as large as the largest shard needs it; growth is what comes after.
+What the worker holds at the end of each shard, and at most so far, is asked of the system. In the first half it grows: libraries
+load, filters and weights are kept, and the heap gets as large as the largest shard needs it; growth is what comes after.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import work
 from builder import pipeline
 from builder.engines import give_back_memory
 from builder.fill import Context, Filler
@@ -34,13 +32,19 @@ STATUS = Path("/proc/self/status")
 START_SHARE = 0.5
 
 
+RECIPE = Path(__file__).parent.parent / "recipes" / "default.yaml"
+MOST_MB = 1000.0
+"""What a worker may hold at any moment, with the embedded corpus."""
+
+
 @dataclass(frozen=True)
 class Held:
-    """What a process holds after some clips; in MB: now, and at most so far."""
+    """What a process holds after a shard and some clips; in MB: now, and at most so far."""
 
     n_clips: int
     now_mb: float
     peak_mb: float
+    shard: str = ""
 
 
 def now_and_peak_mb() -> tuple[float, float]:
@@ -77,32 +81,33 @@ def growth_mb(held: Sequence[Held]) -> float:
     return 1000.0 * float(np.polyfit([item.n_clips for item in rest], [item.now_mb for item in rest], 1)[0])
 
 
-def through_one_worker(n_clips: int, recipe: Path = work.RECIPE, every: int = 3) -> Iterator[Held]:
-    """What one worker holds after each shard of a recipe (with one cell of `every`), until it has tried so many clips."""
+def through_one_worker(recipe: Path = RECIPE, n_clips: int = 0) -> Iterator[Held]:
+    """What one worker holds after each shard of a recipe, largest first as in a build; under further seeds up to so many clips."""
     done = 0
     with closing(Crew(1)) as crew:
         for seed in itertools.count(1):
-            shards, context = work.load(recipe, seed, every)
-            for _, (tried, now_mb, peak_mb) in crew.run(held_after, [(shard, context) for shard in shards]):
+            planned, gathered = pipeline.load_plan(recipe, seed)
+            context = Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz)
+            shards = sorted(planned.shards, key=lambda shard: -shard.n_wanted)
+            for number, (tried, now_mb, peak_mb) in crew.run(held_after, [(shard, context) for shard in shards]):
                 done += tried
-                yield Held(done, now_mb, peak_mb)
-                if done >= n_clips:
-                    return
+                yield Held(done, now_mb, peak_mb, shards[number].name)
+            if done >= n_clips:
+                return
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clips", type=int, default=5000, help="clips to try (default: %(default)s)")
-    parser.add_argument("--each", type=int, default=250, help="clips between lines (default: %(default)s)")
+    parser.add_argument("--recipe", type=Path, default=RECIPE, help="what to build (default: recipes/default.yaml)")
+    parser.add_argument("--clips", type=int, default=0, help="clips to try at least (default: those of one build)")
     asked = parser.parse_args(argv)
     held: list[Held] = []
-    print(f"{'clips':>8}{'held MB':>10}{'most MB':>10}")
-    for item in through_one_worker(asked.clips):
-        if not held or item.n_clips // asked.each > held[-1].n_clips // asked.each:
-            print(f"{item.n_clips:>8}{item.now_mb:>10.0f}{item.peak_mb:>10.0f}", flush=True)
+    print(f"{'shard':<44}{'clips':>8}{'held MB':>10}{'most MB':>10}")
+    for item in through_one_worker(asked.recipe, asked.clips):
+        print(f"{item.shard:<44}{item.n_clips:>8}{item.now_mb:>10.0f}{item.peak_mb:>10.0f}", flush=True)
         held.append(item)
-    print(f"growth {growth_mb(held):+.2f} MB per 1,000 clips in the second half; at most {held[-1].peak_mb:.0f} MB")
+    print(f"growth {growth_mb(held):+.2f} MB per 1,000 clips in the second half; at most {held[-1].peak_mb:.0f} MB of {MOST_MB:.0f}")
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from builder import recordings
+from builder import fingerprints, recordings
 from builder.acoustics import audio, bandwidth, meters, praat
 from builder.corpora import Corpus, Recording
 from builder.errors import Refused
@@ -55,6 +56,14 @@ class Syllable:
     carrier: Carrier | None = None
 
 
+class Heard(NamedTuple):
+    """What's heard of a file, of a long one in its first stretch: from and to which sample, and its fingerprint in hexadecimal digits."""
+
+    start: int
+    end: int
+    fingerprint: str
+
+
 @dataclass
 class Survey:
     """What reading a corpus found: usable cuts, what was refused, counted by reason with examples, and members' bandwidths."""
@@ -65,6 +74,8 @@ class Survey:
     details: list[str] = field(default_factory=list)
     bandwidth_hz: dict[str, float] = field(default_factory=dict)
     """Member -> how far up the recording reaches, of what was read."""
+    heard: dict[str, Heard] = field(default_factory=dict)
+    """Member -> what's heard of it, where there's any speech."""
     checksum: dict[str, str] = field(default_factory=dict)
     """Member -> `file_digest` of what was read."""
 
@@ -76,6 +87,7 @@ class Survey:
         self.details += other.details
         self.checksum |= other.checksum
         self.bandwidth_hz |= other.bandwidth_hz
+        self.heard |= other.heard
 
     def refuse(self, what: str, refusal: Refused, count: int = 1) -> None:
         """Count a refusal and keep its detail."""
@@ -110,6 +122,7 @@ def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sam
         cuts = list(_cuts_of(tape, recording, rule, seen.level))
         if not cuts:
             raise Refused(Reason.TOO_SHORT, f"no {rule.min_s} s of speech in a row")
+        found.heard[recording.member] = _heard(tape)
     except Refused as refusal:
         found.refuse(what, refusal)
         return found
@@ -155,6 +168,12 @@ def _looked_over(tape: Tape) -> _Seen:
         levels.append(meters.frame_level_db(piece))
         bands.append(bandwidth.band_power(piece))
     return _Seen(max(peak_dbfs), bandwidth.reach_hz(bands, tape.sample_rate_hz), _joined(levels, tape.sample_rate_hz))
+
+
+def _heard(tape: Tape) -> Heard:
+    sound = tape.read(0, round(recordings.STRETCH_S * tape.sample_rate_hz))
+    start, end = (round(at_s * tape.sample_rate_hz) for at_s in audio.active_region_s(sound))
+    return Heard(start, end, fingerprints.of(Sound(sound.samples[start:end], tape.sample_rate_hz)).tobytes().hex())
 
 
 def _level_of(tape: Tape, start: int, end: int) -> Contour:

@@ -85,7 +85,13 @@ def _slots(bands: FloatArray) -> FloatArray:
     return slots
 
 
-def candidates(bits: Bits, duration_s: FloatArray, split: Sequence[str]) -> Iterator[tuple[int, int]]:
+def candidates(
+    bits: Bits,
+    duration_s: FloatArray,
+    split: Sequence[str],
+    max_differing: float = MAX_DIFFERING,
+    max_apart_s: float = MAX_DURATION_DIFFERENCE_S,
+) -> Iterator[tuple[int, int]]:
     """Pairs of clips of different splits, alike in duration and fingerprint.
 
     Parameters
@@ -96,6 +102,8 @@ def candidates(bits: Bits, duration_s: FloatArray, split: Sequence[str]) -> Iter
         float64, shape (n,).
     split
         Of each clip.
+    max_differing, max_apart_s
+        Share of bits, and time, by which two may differ.
 
     Yields
     ------
@@ -105,23 +113,23 @@ def candidates(bits: Bits, duration_s: FloatArray, split: Sequence[str]) -> Iter
     order = np.argsort(duration_s, kind="stable")
     sorted_s = duration_s[order]
     _, part = np.unique(np.array(split), return_inverse=True)
-    last = np.searchsorted(sorted_s, sorted_s + MAX_DURATION_DIFFERENCE_S, side="right")
+    last = np.searchsorted(sorted_s, sorted_s + max_apart_s, side="right")
     for start in range(0, len(order), BLOCK):
         mine = np.arange(start, min(start + BLOCK, len(order)))
         others = np.arange(start, last[mine[-1]])
         differing = np.bitwise_count(bits[order[mine], None] ^ bits[order[others]]).sum(axis=2, dtype=np.int64)
         near = (others > mine[:, None]) & (others < last[mine, None]) & (part[order[mine], None] != part[order[others]])
-        for row, column in np.argwhere(near & (differing <= MAX_DIFFERING * N_BITS)):
+        for row, column in np.argwhere(near & (differing <= max_differing * N_BITS)):
             low, high = sorted((int(order[mine[row]]), int(order[others[column]])))
             yield low, high
 
 
-def correlation(first: Sound, second: Sound) -> float:
-    """Largest normalised correlation of two waveforms within 20 ms of shift either way; 0 for silence."""
+def correlation(first: Sound, second: Sound, max_shift_s: float = MAX_SHIFT_S) -> float:
+    """Largest normalised correlation of two waveforms within some shift either way, by default 20 ms; 0 for silence."""
     a, b = first.mono, second.mono
     norm = float(np.sqrt(np.sum(a**2) * np.sum(b**2)))
     if norm == 0.0:
         return 0.0
     product = signal.correlate(a, b, mode="full", method="fft")
     lags = signal.correlation_lags(len(a), len(b), mode="full")
-    return float(np.max(np.abs(product[np.abs(lags) <= MAX_SHIFT_S * first.sample_rate_hz]), initial=0.0)) / norm
+    return float(np.max(np.abs(product[np.abs(lags) <= max_shift_s * first.sample_rate_hz]), initial=0.0)) / norm

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from builder import corpora as corpora_files
+from builder import duplicates
 from builder.acoustics import audio, filters, voice, vowel
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, Survey, Syllable
@@ -196,8 +197,9 @@ def gather(recipe: Recipe, folder: Path, each: Map = map) -> Gathered:
     by_kind: dict[str, list[SourceSpec]] = {"speech": [], "syllables": [], "vowels": []}
     refused, details = Counter[str](), list[str]()
     bandwidth_hz: dict[str, float] = {}
-    for corpus in corpora.values():
-        found = surveyed(corpus, recipe.speech, recipe.sample_rate_hz, each)
+    surveys = [(corpus, surveyed(corpus, recipe.speech, recipe.sample_rate_hz, each)) for corpus in corpora.values()]
+    duplicates.refuse(surveys, recipe.speech, recipe.sample_rate_hz)
+    for corpus, found in surveys:
         _keep_quota(corpus.name, found, recipe)
         for kind, specs in specs_of(corpus.name, found, recipe.sample_rate_hz).items():
             by_kind[kind] += specs

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from builder import fetch, places
 from builder.corpora import Corpus, Recording
-from builder.cuts import Cut, Survey, Syllable, survey_recording
+from builder.cuts import Cut, Heard, Survey, Syllable, survey_recording
 from builder.engines import Map
 from builder.errors import CorpusUnavailable
 from builder.factory import factory_digest
@@ -163,6 +163,7 @@ def _as_json(found: Survey) -> dict[str, Any]:
         "refused": dict(found.refused),
         "details": found.details,
         "bandwidth_hz": next(iter(found.bandwidth_hz.values()), None),
+        "heard": next(iter(found.heard.values()), None),
     }
 
 
@@ -179,7 +180,8 @@ def _from_json(values: dict[str, Any], recording: Recording) -> Survey:
     syllables = [Syllable(cuts[index], start, end, _carrier(facts)) for index, start, end, facts in values["syllables"]]
     known_hz = values["bandwidth_hz"]
     bandwidth_hz = {} if known_hz is None else {recording.member: known_hz}
-    return Survey(cuts, syllables, Counter(values["refused"]), list(values["details"]), bandwidth_hz=bandwidth_hz)
+    heard = {recording.member: Heard(*values["heard"])} if values["heard"] else {}
+    return Survey(cuts, syllables, Counter(values["refused"]), list(values["details"]), bandwidth_hz, heard)
 
 
 class _Cache:

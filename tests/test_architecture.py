@@ -21,7 +21,7 @@ FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "carrying", "splits", "strict_yaml", "corpora", "cuts",
     "columns", "corpus_recipe", "croissant", "croissant_faults", "dask_engine",
     "dask_team", "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
-    "kept", "recordings", "stamps",
+    "duplicates", "kept", "recordings", "stamps",
     "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "places", "printout",
     "readiness", "release", "shortcuts", "sight", "truth", "workers", "glance", "spelling", "tables",
 }  # fmt: skip

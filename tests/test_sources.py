@@ -256,7 +256,7 @@ def test_bad_members_are_counted_and_the_rest_is_used(tmp_path: Path, voices: di
         "good.wav": speech,
         "un nom con ñ.wav": voices["awb"],
         "日本語/声.flac": voices["slt"],
-        "stereo.wav": np.stack([voices["slt"], 0.5 * voices["slt"]], axis=1),
+        "stereo.wav": np.stack([voices["bdl"], 0.5 * voices["bdl"]], axis=1),
         "silence.wav": np.zeros(4 * RATE_HZ),
         "faint.wav": speech * 1e-4,
         "zero length.wav": np.zeros(0),
@@ -403,6 +403,54 @@ def test_a_file_that_was_changed_after_it_was_unpacked_is_unpacked_again(tmp_pat
     (into / "b.wav").unlink()
     unpack()
     assert [(into / name).read_text() for name in ("a.wav", "b.wav")] == ["a.wav" * 100, "b.wav" * 100]
+
+
+def in_codec(folder: Path, name: str, samples: FloatArray, rate_hz: int = RATE_HZ, **how: Any) -> bytes:
+    """A recording as a file of another kind."""
+    with soundfile.SoundFile(folder / name, "w", rate_hz, 1, **how) as stream:
+        stream.write(samples)
+    return (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_recording_in_several_codecs_is_one(
+    tmp_path: Path, voices: dict[str, FloatArray], default_recipe: Recipe, turned: bool
+) -> None:
+    """As WAV, FLAC, MP3, Vorbis and Opus, at another rate, level and start: the first by name is used, whatever the table's order."""
+    speech, other = voices["ls61"], voices["slt"]
+    elsewhere = np.concatenate([np.zeros(3000), 0.4 * audio.resampled(speech, RATE_HZ, 22_050)])
+    files: dict[str, FloatArray | bytes] = {
+        "a.wav": speech,
+        "b.flac": speech,
+        "c.mp3": in_codec(tmp_path, "c.mp3", speech, format="MP3", compression_level=0.9),
+        "d.ogg": in_codec(tmp_path, "d.ogg", speech, format="OGG", subtype="VORBIS"),
+        "e.opus": in_codec(tmp_path, "e.opus", speech, format="OGG", subtype="OPUS"),
+        "f.wav": in_codec(tmp_path, "f.wav", elsewhere, 22_050, subtype="PCM_24"),
+        "z.wav": other,
+    }
+    rows = [row(name, f"speaker {name}") for name in files]
+    path = folder_corpus(tmp_path, files, rows[::-1] if turned else rows)
+    found = sources.gather(with_corpus(default_recipe), path.parent)
+    members = {spec.parameters["member"] for kind in ("speech", "syllables", "vowels") for spec in found.by_kind[kind]}
+    assert members == {"a.wav", "z.wav"}
+    assert found.refused["duplicate"] == 5
+    assert "c.mp3 (speaker c.mp3): duplicate: the same sound as a.wav of the corpus mine" in found.details
+
+
+def test_one_recording_in_two_corpora_is_one(tmp_path: Path, voices: dict[str, FloatArray], default_recipe: Recipe) -> None:
+    """The corpus that comes first by name keeps it, in whichever order a recipe lists them."""
+    names = []
+    for corpus, suffix in (("one", "flac"), ("two", "wav")):
+        folder = tmp_path / corpus
+        folder.mkdir()
+        folder_corpus(folder, {f"a.{suffix}": voices["ls61"]}, [row(f"a.{suffix}", corpus)])
+        corpus_file(folder, "folder: audio", name=corpus)
+        names.append(f"{corpus}/corpus.yaml")
+    for listed in (names, names[::-1]):
+        recipe = default_recipe.model_copy(update={"speech": default_recipe.speech.model_copy(update={"corpus": tuple(listed)})})
+        found = sources.gather(recipe, tmp_path)
+        assert {spec.parameters["corpus"] for spec in found.by_kind["speech"]} == {"one"}
+        assert found.refused["duplicate"] == 1
 
 
 def test_a_changed_archive_is_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

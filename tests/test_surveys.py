@@ -300,7 +300,7 @@ def test_where_a_corpus_lies_is_not_asked_anew(corpus: Corpus, monkeypatch: pyte
 
 def test_all_of_a_survey_is_kept() -> None:
     """A field that a survey gains must be kept too: this fails until the cache knows it."""
-    assert {field.name for field in fields(Survey)} == {"cuts", "syllables", "refused", "details", "checksum", "bandwidth_hz"}
+    assert {field.name for field in fields(Survey)} == {"cuts", "syllables", "refused", "details", "checksum", "bandwidth_hz", "heard"}
 
 
 def test_a_second_plan_reads_no_recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: Corpus) -> None:
