@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,13 +23,19 @@ ENGINES = ("local", "dask")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit status: 0 done, 1 a fault with a message, 2 wrong usage, 130 interrupted."""
+    """Run one subcommand.
+
+    Returns
+    -------
+    int
+        The exit status: 0 done, 1 a fault with a message, 2 wrong usage, 128 and the signal's number if one stopped it.
+    """
     pin_threads()
     parser = _parser()
     arguments = parser.parse_args(argv)
     if getattr(arguments, "scheduler", None) is not None and arguments.engine != "dask":
         parser.error(f"--scheduler {arguments.scheduler} is for --engine dask: add that, or leave --scheduler out")
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    _heed_signals()
     from builder.errors import VocalgradError
 
     try:
@@ -44,10 +49,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = f": {error.filename}" if error.filename else ""
         print(f"vocalgrad {arguments.command}: {error.strerror or error}{place}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("\nvocalgrad: stopped; finished shards are kept: run the same command again to go on", file=sys.stderr)
-        return 130
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     return status
+
+
+def _heed_signals() -> None:
+    """Let SIGTERM stop a command as Ctrl-C does, also where a shell has its background jobs ignore that; SIGHUP unless it's ignored."""
+
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        signal.signal(signal.SIGHUP, stop)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,10 +86,8 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
 
     def with_workers(added: argparse.ArgumentParser, *, anywhere: bool = True) -> None:
-        said = "processes (default: all cores); a running scheduler has its own"
-        added.add_argument(
-            "--workers", type=_count, default=os.cpu_count() or 1, help=said if anywhere else "processes (default: all cores)"
-        )
+        said = "processes (default: as many as this process may use cores)"
+        added.add_argument("--workers", type=_count, default=None, help=f"{said}; a running scheduler has its own" if anywhere else said)
         if anywhere:
             said = "where the work is done: processes here, or a dask cluster; the bytes are the same (default: %(default)s)"
             added.add_argument("--engine", choices=ENGINES, default="local", help=said)
@@ -353,20 +367,22 @@ def _label(arguments: argparse.Namespace) -> int:
 
 
 def _shard(arguments: argparse.Namespace) -> int:
-    from builder import layout, pipeline, resume
+    from builder import layout, pipeline, places, resume
     from builder.errors import NotFound
     from builder.factory import factory_digest
     from builder.fill import Context, Filler
 
+    out = places.whole(arguments.out)
+    resume.check_replaceable(out)
     planned, gathered = pipeline.load_plan(arguments.recipe, arguments.seed)
     mine = next((item for item in planned.shards if item.name == arguments.name), None)
     if mine is None:
         raise NotFound(f"the plan has no shard {arguments.name!r}; it has {', '.join(item.name for item in planned.shards[:4])}, ...")
     filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz))
     filler.run()
-    partial = resume.partial_of(arguments.out)
-    with resume.locked(arguments.out, shared=True):
-        resume.go_on(arguments.out, _say)
+    partial = resume.partial_of(out)
+    with resume.locked(out, shared=True):
+        resume.go_on(out, _say)
         report = pipeline.write_shard(mine, filler, partial, factory_digest())
     print(pipeline.table((report,)))
     print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
@@ -444,7 +460,7 @@ def _publish(arguments: argparse.Namespace) -> int:
 def _pull_check(arguments: argparse.Namespace) -> int:
     from tempfile import TemporaryDirectory
 
-    from builder import layout, publish, release
+    from builder import engines, layout, publish, release
     from builder.errors import NotPublished
     from builder.workers import Local
 
@@ -455,7 +471,7 @@ def _pull_check(arguments: argparse.Namespace) -> int:
         fetched = publish.fetch(repo_id, revision, Path(cache), _say)
         manifest = layout.read_manifest(fetched.folder)
         faults = [*fetched.faults, *release.faults(fetched.folder, manifest), *release.tag_faults(manifest, revision)]
-        faults += _faults(fetched.folder, Local(arguments.workers))
+        faults += _faults(fetched.folder, Local(arguments.workers or engines.n_cores()))
     for fault in faults:
         print(fault)
     n_rows = sum(item["n_rows"] for item in manifest["shards"])

@@ -63,7 +63,7 @@ def _own_cluster(n_workers: int) -> AbstractContextManager[Any]:
     """
     import distributed
 
-    resource_tracker.ensure_running()  # its start would unblock the signal
+    resource_tracker.ensure_running()  # its start would unblock signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C goes to the whole group; this process ends the workers
     try:
         cluster: AbstractContextManager[Any] = distributed.LocalCluster(

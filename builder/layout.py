@@ -186,17 +186,8 @@ def publish_file(temporary: Path, path: Path) -> str:
         places.put(temporary, path)
         return checksum
     temporary.replace(path)
-    sync_folder(path.parent)
+    places.sync_folder(path.parent)
     return checksum
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def copy_file(source: Path, path: Path) -> None:

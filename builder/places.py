@@ -98,7 +98,7 @@ def is_remote(path: Path) -> bool:
 
 def whole(path: Path) -> Path:
     """A place whatever the working directory becomes, links followed."""
-    return path if is_remote(path) else path.resolve()
+    return path if is_remote(path) else Path(os.path.realpath(path))
 
 
 def _at(path: Path) -> tuple[Any, str]:
@@ -209,6 +209,11 @@ def folders(root: Path) -> list[str]:
         return sorted(item["name"].rstrip("/").rpartition("/")[2] for item in fs.ls(name, detail=True) if item["type"] == "directory")
 
 
+def total_bytes(root: Path) -> int:
+    """Of all files below a folder of this machine."""
+    return sum(size_bytes(root / name) for name in names(root))
+
+
 def size_bytes(path: Path) -> int:
     """Of a file."""
     if not is_remote(path):
@@ -271,7 +276,16 @@ def opened(path: Path, *, parts: bool = False) -> Iterator[Any]:
             yield stream
 
 
-# -- writing in a store -----------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def put(temporary: Path, path: Path) -> None:
@@ -282,7 +296,14 @@ def put(temporary: Path, path: Path) -> None:
 
 
 def write(value: bytes, path: Path) -> None:
-    """Write a small file."""
+    """Write a small file that lasts through a power cut; on this machine not in one step."""
+    if not is_remote(path):
+        with path.open("wb") as stream:
+            stream.write(value)
+            stream.flush()
+            os.fsync(stream.fileno())
+        sync_folder(path.parent)
+        return
     fs, name = _at(path)
     with asked(path):
         fs.pipe_file(name, value)
@@ -303,7 +324,10 @@ def copy(source: Path, path: Path) -> None:
 
 
 def remove(root: Path, listed: Iterable[str]) -> None:
-    """Remove files below a remote folder; those that aren't there needn't be removed."""
+    """Remove files below a folder, and on this machine the folders that this empties; those that aren't there needn't be removed."""
+    if not is_remote(root):
+        _remove_local(root, listed)
+        return
     fs, _ = _at(root)
     for start in range(0, len(some := list(listed)), AT_ONCE):
         gone = [_at(root / name)[1] for name in some[start : start + AT_ONCE]]
@@ -316,3 +340,11 @@ def remove(root: Path, listed: Iterable[str]) -> None:
                 for name in gone:  # not every store goes on with the others
                     with suppress(FileNotFoundError):
                         fs.rm_file(name)
+
+
+def _remove_local(root: Path, listed: Iterable[str]) -> None:
+    for name in listed:
+        (root / name).unlink(missing_ok=True)
+        for above in Path(name).parents[:-1]:
+            with suppress(OSError):
+                (root / above).rmdir()  # only if it's empty

@@ -26,7 +26,6 @@ import argparse
 import difflib
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +36,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import soundfile
 import soxr
@@ -750,7 +750,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--split", default="test", help="split (default: %(default)s)")
     parser.add_argument("--by", choices=GROUPS, help="a line for each of these within a dimension")
     parser.add_argument("--json", type=Path, help="file to write: the lines and every item's answer")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    parser.add_argument("--workers", type=int, default=None, help="processes (default: as many as this process may use cores)")
     return parser
 
 
@@ -761,7 +761,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in wanted:
         items = list(rows(arguments.dataset, name, arguments.split))
         strange |= {row["dimension"] for row in items} - set(MEASURES)
-        found += answer_all((row for row in items if row["dimension"] in MEASURES), max(arguments.workers, 1))
+        found += answer_all((row for row in items if row["dimension"] in MEASURES), max(arguments.workers or joblib.cpu_count(), 1))
     if strange:
         print(f"oracle: left out, there is no measure for {', '.join(sorted(strange))}", file=sys.stderr)
     if not found:
