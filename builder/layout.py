@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
 
@@ -34,6 +35,9 @@ from builder.records import Direction, ShardPlan
 MAX_GROUP_ROWS = 100
 MAX_GROUP_BYTES = 5_000_000
 CHUNKING = {"min_chunk_size": 256 * 1024, "max_chunk_size": 1024 * 1024, "norm_level": 0}
+
+LIST = {"_type": "Sequence"}
+"""What a list is called in a file, for `datasets` before 4.0, which don't know `List`; later ones take it for one."""
 
 
 def features(sample_rate_hz: int) -> Features:
@@ -82,6 +86,13 @@ def features(sample_rate_hz: int) -> Features:
             "paper_category": text,
         }
     )
+
+
+def schema(sample_rate_hz: int) -> pa.Schema:
+    """The columns as Parquet has them, with the metadata that `datasets` reads features from."""
+    found = features(sample_rate_hz).arrow_schema
+    told = json.loads(found.metadata[b"huggingface"], object_hook=lambda node: node | LIST if node.get("_type") == "List" else node)
+    return found.with_metadata({"huggingface": json.dumps(told)})
 
 
 def split_of(shard_name: str) -> str:
