@@ -6,7 +6,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from builder import __version__, pin_threads
 
 if TYPE_CHECKING:
     from builder.engines import Engine
+    from builder.pipeline import Built
 
 DEFAULT_RECIPE = Path("recipes/default.yaml")
 DEFAULT_OUT = Path("vocalgrad")
@@ -426,7 +427,7 @@ def _release_check(arguments: argparse.Namespace) -> int:
     from builder import readiness, recipe
 
     checked = recipe.load(arguments.recipe, arguments.seed)
-    print("\n".join(readiness.check(arguments.source, checked, arguments.dataset)))
+    print("\n".join(readiness.check(arguments.source, arguments.recipe, checked, arguments.dataset)))
     return 0
 
 
@@ -502,16 +503,29 @@ def _build_on(engine: Engine, arguments: argparse.Namespace) -> int:
         print("\n".join(f"  {line}" for line in found["failures"]), file=sys.stderr)
         return 1
     print(f"the audit passes all of its {len(found['gates'])} gates. See {page}. Try next:")
-    dataset = "" if built.out == DEFAULT_OUT else f" --dataset {built.out}"
-    dataset += "" if arguments.recipe == DEFAULT_RECIPE else f" --recipe {arguments.recipe}"
-    named = f'"{built.out}", "{dimension}"'
-    if not isinstance(built.out, Path):
-        named = f'"parquet", data_files="{built.out}/data/{dimension}/*.parquet"'
-    print(f"  .venv/bin/python -c 'from datasets import load_dataset; print(load_dataset({named}))'")
-    print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
-    print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")
-    print("  make build SEED=2                                  # fresh splits")
+    for line in _next_commands(built, arguments.recipe, some_id, dimension):
+        print(f"  {line}")
     return 0
+
+
+def _next_commands(built: Built, recipe: Path, some_id: str, dimension: str) -> Iterator[str]:
+    """What to do with a dataset, to be copied into a shell: from any folder, with the recipe and the place of this build."""
+    from builder import places
+    from builder.commands import command, python
+    from builder.seeds import PUBLIC_BELOW
+
+    place, recipe = places.whole(built.out), places.whole(recipe)
+    named = f"{str(place)!r}, {dimension!r}"
+    if places.is_remote(place):
+        named = f"'parquet', data_files={f'{place}/data/{dimension}/*.parquet'!r}"
+    clip = (some_id, "--dataset", place, "--recipe", recipe)
+    yield python(f"from datasets import load_dataset; print(load_dataset({named}))")
+    yield f"{command('show', *clip)}  # a picture of one clip"
+    yield f"{command('render', *clip)}  # the same bytes again, from its row"
+    seed = built.plan.recipe.seed
+    if seed < PUBLIC_BELOW:
+        again = command("build", "--recipe", recipe, "--out", place, "--seed", str((seed + 1) % PUBLIC_BELOW))
+        yield f"{again}  # fresh splits in place of these"
 
 
 def _export(arguments: argparse.Namespace) -> int:

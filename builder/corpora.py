@@ -140,7 +140,7 @@ def load(path: Path) -> Corpus:
             f"corpus {corpus.name}: {len(missing)} of {len(corpus.files)} files can't be had:\n"
             + "\n".join(f"  {line}" for line in missing)
             + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
-            + "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
+            + "or build from synthesis alone, with another recipe and OUT: make build RECIPE=recipes/synthesis.yaml OUT=synthesis"
         )
     location = {member: place if places.is_remote(place) else place.absolute() for part in parts for member, place in part.location.items()}
     stamps = {member: stamp for part in parts for member, stamp in part.stamps.items()}

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
 
 from builder import places
+from builder.commands import command
 from builder.dimensions import MEASURES
 from builder.errors import DatasetInvalid, DiskFull, NotFound
 from builder.records import Direction, ShardPlan
@@ -124,7 +125,8 @@ def read_manifest(root: Path) -> dict[str, Any]:
     try:
         found = json.loads(places.text(path))
     except OSError as error:
-        raise NotFound(f"no dataset at {root}: build one with `make build`, or name its folder with --dataset") from error
+        told = f"build one there with `{command('build', '--out', root)}`, or name its folder with --dataset"
+        raise NotFound(f"no dataset at {root}: {told}") from error
     except ValueError as error:
         raise DatasetInvalid(f"{path} is damaged: {error}; build the dataset again") from error
     for key, kind in {"recipe": dict, "shards": list, "cells": list}.items():

@@ -19,7 +19,7 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
-    "columns", "copying", "croissant", "croissant_faults", "dask_engine",
+    "columns", "commands", "copying", "croissant", "croissant_faults", "dask_engine",
     "dask_team", "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
     "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "places", "printout",
     "readiness", "release", "shortcuts", "sight", "truth", "workers",
