@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--private", action="store_true", help="make the repository private")
     on.add_argument("--pr", action="store_true", help="propose it in a pull request instead")
-    on.add_argument("--dry-run", action="store_true", help="only print what would be sent")
+    on.add_argument("--dry-run", action="store_true", help="only print what would be sent; needs no token and no network")
     with_workers(on)
     on = stage("pull-check", _pull_check, "download a published version into a fresh cache and validate it, row by row")
     on.add_argument("version", help="namespace/name@tag on the Hub")
@@ -446,7 +446,8 @@ def _publish(arguments: argparse.Namespace) -> int:
     if not isinstance(arguments.dataset, Path):
         told = f"publish sends files of this machine: copy {arguments.dataset} here, such as with `aws s3 sync`, and name the folder"
         raise VocalgradError(f"{told} with --dataset")
-    seen = publish.look(release.read(arguments.dataset), arguments.repo, private=arguments.private, say=_say)
+    look = publish.guess if arguments.dry_run else publish.look
+    seen = look(release.read(arguments.dataset), arguments.repo, private=arguments.private, say=_say)
     if seen.tagged is not None:
         print(f"{arguments.repo}@{seen.release.tag} is published already, on commit {seen.tagged}: nothing is sent")
         return 0

@@ -141,10 +141,8 @@ def test_a_card_of_another_build_is_refused(dataset: Path, old: str, new: str) -
     """`datasets` caches by the card: its version, digests and counts must be those of the manifest."""
     rewrite(dataset / "README.md", lambda text: re.sub(old, new, text, count=1))
     faults = release.faults(dataset, read_manifest(dataset))
-    assert all(
-        fault.startswith("README.md: configuration all") and fault.endswith(f": run `vocalgrad card --dataset {dataset}`")
-        for fault in faults
-    )
+    again = f"run `vocalgrad card --dataset {dataset}`"
+    assert all(fault.startswith("README.md: configuration all") and fault.endswith(f": {again}") for fault in faults)
     assert len(faults) == 1
 
 
