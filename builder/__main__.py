@@ -512,13 +512,13 @@ def _build_on(engine: Engine, arguments: argparse.Namespace) -> int:
 def _next_commands(built: Built, recipe: Path, some_id: str, dimension: str) -> Iterator[str]:
     """What to do with a dataset, to be copied into a shell: from any folder, with the recipe and the place of this build."""
     from builder import places
-    from builder.commands import command, python
+    from builder.commands import command, literal, python
     from builder.seeds import PUBLIC_BELOW
 
     place, recipe = places.whole(built.out), places.whole(recipe)
-    named = f"{str(place)!r}, {dimension!r}"
+    named = f"{literal(place)}, {literal(dimension)}"
     if places.is_remote(place):
-        named = f"'parquet', data_files={f'{place}/data/{dimension}/*.parquet'!r}"
+        named = f'"parquet", data_files={literal(place / "data" / dimension / "*.parquet")}'
     clip = (some_id, "--dataset", place, "--recipe", recipe)
     yield python(f"from datasets import load_dataset; print(load_dataset({named}))")
     yield f"{command('show', *clip)}  # a picture of one clip"

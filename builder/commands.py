@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -16,3 +17,8 @@ def command(*parts: str | Path) -> str:
 def python(code: str) -> str:
     """A line of Python, for the interpreter that runs this."""
     return shlex.join([sys.executable, "-c", code])
+
+
+def literal(value: str | Path) -> str:
+    """A text as Python reads it, in double quotes, which need no others around them in a shell."""
+    return json.dumps(str(value))

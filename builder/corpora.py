@@ -356,8 +356,7 @@ def _root(path: Path, entry: FileEntry) -> Path:
 
 def _unpacked(checksum: str) -> Path:
     root = fetch.cache_dir() / "unpacked" / checksum[:16]
-    root.mkdir(parents=True, exist_ok=True)
-    return root
+    return root if root.is_dir() else fetch.folder_in_cache(root)
 
 
 def _archive(path: Path, entry: FileEntry) -> tuple[Path, str]:

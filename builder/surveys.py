@@ -18,14 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from builder import fetch, places
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, Survey, check_seen, file_digest, survey_recording
-from builder.engines import Map
+from builder.engines import Map, warn
+from builder.errors import CorpusUnavailable
 from builder.factory import factory_digest
 from builder.keys import digest
+from builder.progress import Progress
 from builder.recipe import SpeechRule
 
 BATCH = 16
@@ -67,8 +67,8 @@ def surveyed(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int, each: Map = 
 def _place() -> Path | None:
     """Where the cache lies; None if there's no folder to keep it in."""
     try:
-        return fetch.cache_dir() / "surveys.sqlite"
-    except OSError:
+        return fetch.folder_in_cache(fetch.cache_dir()) / "surveys.sqlite"
+    except CorpusUnavailable:
         return None
 
 
@@ -102,10 +102,12 @@ def _in_batches(
     """What the work finds in each recording, in order, kept under its key batch by batch."""
     parts = list(_parts(corpus, recordings))
     use = each if len(parts) > 1 else map
-    with tqdm(total=len(recordings), desc="reading", unit="recording", disable=None if recordings else True, dynamic_ncols=True) as bar:
+    if not parts:
+        return
+    with Progress("sources", len(recordings), warn, "recording") as progress:
         for part, results in zip(parts, use(work, parts), strict=True):
             cache.put({keys[id(item)]: result for item, result in zip(part.recordings, results, strict=True) if keys[id(item)]})
-            bar.update(len(results))
+            progress.add(None, len(results))
             yield from results
 
 
