@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import signal
 import sys
@@ -517,8 +518,9 @@ def _next_commands(built: Built, recipe: Path, some_id: str, dimension: str) -> 
 
     place, recipe = places.whole(built.out), places.whole(recipe)
     named = f"{literal(place)}, {literal(dimension)}"
-    if places.is_remote(place):
-        named = f'"parquet", data_files={literal(place / "data" / dimension / "*.parquet")}'
+    if places.is_remote(place) or "[" in str(place):  # of a folder's path `datasets` takes [ for a pattern
+        files = f"{place if places.is_remote(place) else glob.escape(str(place))}/data/{dimension}/*.parquet"
+        named = f'"parquet", data_files={literal(files)}'
     clip = (some_id, "--dataset", place, "--recipe", recipe)
     yield python(f"from datasets import load_dataset; print(load_dataset({named}))")
     yield f"{command('show', *clip)}  # a picture of one clip"

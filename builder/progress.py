@@ -24,10 +24,10 @@ class Progress:
         The stage.
     total
         Clips to be done.
-    unit
-        What is counted.
     say
         Takes lines for people, where there's no terminal.
+    unit
+        What is counted.
     """
 
     def __init__(self, what: str, total: int, say: Callable[[str], None], unit: str = "clip") -> None:

@@ -21,11 +21,11 @@ FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "splits", "strict_yaml", "corpora", "corpus_recipe", "cuts",
     "columns", "commands", "copying", "croissant", "croissant_faults", "dask_engine",
     "dask_team", "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
-    "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "places", "printout",
+    "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "places", "printout", "progress",
     "readiness", "release", "shortcuts", "sight", "truth", "workers",
 }  # fmt: skip
 COMPOSERS = {
-    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "remote",
+    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "remote",
     "report", "resume",
     "rows", "show", "__main__", "__init__",
 }  # fmt: skip
