@@ -20,12 +20,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
+from pydantic import BaseModel, Field, ValidationError
 
 from builder import places
 from builder.commands import command
@@ -129,11 +130,36 @@ def read_manifest(root: Path) -> dict[str, Any]:
         raise NotFound(f"no dataset at {root}: {told}") from error
     except ValueError as error:
         raise DatasetInvalid(f"{path} is damaged: {error}; build the dataset again") from error
-    for key, kind in {"recipe": dict, "shards": list, "cells": list}.items():
-        if not isinstance(found, dict) or not isinstance(found.get(key), kind):
-            raise DatasetInvalid(f"{path} is damaged: no {key} in it; build the dataset again")
+    try:
+        _Manifest.model_validate(found)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "all of it"
+        raise DatasetInvalid(f"{path} is damaged: {where} isn't there, or isn't what a build writes; build the dataset again") from error
     manifest: dict[str, Any] = found
     return manifest
+
+
+class _ListedRecipe(BaseModel):
+    """What every command needs of a manifest's recipe."""
+
+    sample_rate_hz: int
+    dimensions: list[dict[str, Any]]
+
+
+class _ListedShard(BaseModel):
+    """What every command needs of a manifest's shard."""
+
+    shard: Annotated[str, Field(pattern=r"^(\w+/|controls/\w+-)\w+-\d{5}-of-\d{5}$")]
+    parquet_sha256: str
+    n_rows: int
+
+
+class _Manifest(BaseModel):
+    """What every command needs of a manifest."""
+
+    recipe: _ListedRecipe
+    shards: list[_ListedShard]
+    cells: list[dict[str, Any]]
 
 
 def read_rows(root: Path, shard_name: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
