@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.memory import now_and_peak_mb
-from builder import pipeline
+from builder import engines, pipeline
 from builder.fill import Context, Filler
 from builder.records import ShardPlan
 from builder.workers import Crew
@@ -72,8 +72,9 @@ class Done:
 
 
 def cores() -> list[int]:
-    """Cores that this process may use; one per worker. Where the system doesn't tell, numbers alone."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    """Cores that this process may use, no more than its control group's quota; one per worker. Where the system doesn't tell, numbers."""
+    n_cores = engines.n_cores()
+    return sorted(os.sched_getaffinity(0))[:n_cores] if hasattr(os, "sched_getaffinity") else list(range(n_cores))
 
 
 def take_core(among: Sequence[int], claims: Path) -> None:

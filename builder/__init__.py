@@ -22,6 +22,12 @@ __version__ = "0.1.0"
 PINNED_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
+SENDS_NOTHING = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
+"""What keeps libraries from sending reports of use; onnxruntime would also write an identifier of this machine under the home."""
+
+os.environ.update(SENDS_NOTHING)  # they read it when they're imported, here and in child processes
+
+
 def pin_threads() -> None:
     """One thread for every numerical library that is loaded after this, here and in child processes.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import json
-import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from builder import __version__, pin_threads
 
 if TYPE_CHECKING:
     from builder.engines import Engine
+    from builder.pipeline import Built
 
 DEFAULT_RECIPE = Path("recipes/default.yaml")
 DEFAULT_OUT = Path("vocalgrad")
@@ -24,13 +25,19 @@ ENGINES = ("local", "dask")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit status: 0 done, 1 a fault with a message, 2 wrong usage, 130 interrupted."""
+    """Run one subcommand.
+
+    Returns
+    -------
+    int
+        The exit status: 0 done, 1 a fault with a message, 2 wrong usage, 128 and the signal's number if one stopped it.
+    """
     pin_threads()
     parser = _parser()
     arguments = parser.parse_args(argv)
     if getattr(arguments, "scheduler", None) is not None and arguments.engine != "dask":
         parser.error(f"--scheduler {arguments.scheduler} is for --engine dask: add that, or leave --scheduler out")
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    _heed_signals()
     from builder.errors import VocalgradError
 
     try:
@@ -44,10 +51,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = f": {error.filename}" if error.filename else ""
         print(f"vocalgrad {arguments.command}: {error.strerror or error}{place}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("\nvocalgrad: stopped; finished shards are kept: run the same command again to go on", file=sys.stderr)
-        return 130
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     return status
+
+
+def _heed_signals() -> None:
+    """Let SIGTERM stop a command as Ctrl-C does, also where a shell has its background jobs ignore that; SIGHUP unless it's ignored."""
+
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        signal.signal(signal.SIGHUP, stop)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,10 +88,8 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
 
     def with_workers(added: argparse.ArgumentParser, *, anywhere: bool = True) -> None:
-        said = "processes (default: all cores); a running scheduler has its own"
-        added.add_argument(
-            "--workers", type=_count, default=os.cpu_count() or 1, help=said if anywhere else "processes (default: all cores)"
-        )
+        said = "processes (default: as many as this process may use cores)"
+        added.add_argument("--workers", type=_count, default=None, help=f"{said}; a running scheduler has its own" if anywhere else said)
         if anywhere:
             said = "where the work is done: processes here, or a dask cluster; the bytes are the same (default: %(default)s)"
             added.add_argument("--engine", choices=ENGINES, default="local", help=said)
@@ -123,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--private", action="store_true", help="make the repository private")
     on.add_argument("--pr", action="store_true", help="propose it in a pull request instead")
-    on.add_argument("--dry-run", action="store_true", help="only print what would be sent")
+    on.add_argument("--dry-run", action="store_true", help="only print what would be sent; needs no token and no network")
     with_workers(on)
     on = stage("pull-check", _pull_check, "download a published version into a fresh cache and validate it, row by row")
     on.add_argument("version", help="namespace/name@tag on the Hub")
@@ -354,20 +370,22 @@ def _label(arguments: argparse.Namespace) -> int:
 
 
 def _shard(arguments: argparse.Namespace) -> int:
-    from builder import layout, pipeline, resume
+    from builder import layout, pipeline, places, resume
     from builder.errors import NotFound
     from builder.factory import factory_digest
     from builder.fill import Context, Filler
 
+    out = places.whole(arguments.out)
+    resume.check_replaceable(out)
     planned, gathered = pipeline.load_plan(arguments.recipe, arguments.seed)
     mine = next((item for item in planned.shards if item.name == arguments.name), None)
     if mine is None:
         raise NotFound(f"the plan has no shard {arguments.name!r}; it has {', '.join(item.name for item in planned.shards[:4])}, ...")
     filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz))
     filler.run()
-    partial = resume.partial_of(arguments.out)
-    with resume.locked(arguments.out, shared=True):
-        resume.go_on(arguments.out, _say)
+    partial = resume.partial_of(out)
+    with resume.locked(out, shared=True):
+        resume.go_on(out, _say)
         report = pipeline.write_shard(mine, filler, partial, factory_digest())
     print(pipeline.table((report,)))
     print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
@@ -411,7 +429,7 @@ def _release_check(arguments: argparse.Namespace) -> int:
     from builder import readiness, recipe
 
     checked = recipe.load(arguments.recipe, arguments.seed)
-    print("\n".join(readiness.check(arguments.source, checked, arguments.dataset)))
+    print("\n".join(readiness.check(arguments.source, arguments.recipe, checked, arguments.dataset)))
     return 0
 
 
@@ -430,7 +448,8 @@ def _publish(arguments: argparse.Namespace) -> int:
     if not isinstance(arguments.dataset, Path):
         told = f"publish sends files of this machine: copy {arguments.dataset} here, such as with `aws s3 sync`, and name the folder"
         raise VocalgradError(f"{told} with --dataset")
-    seen = publish.look(release.read(arguments.dataset), arguments.repo, private=arguments.private, say=_say)
+    look = publish.guess if arguments.dry_run else publish.look
+    seen = look(release.read(arguments.dataset), arguments.repo, private=arguments.private, say=_say)
     if seen.tagged is not None:
         print(f"{arguments.repo}@{seen.release.tag} is published already, on commit {seen.tagged}: nothing is sent")
         return 0
@@ -445,7 +464,7 @@ def _publish(arguments: argparse.Namespace) -> int:
 def _pull_check(arguments: argparse.Namespace) -> int:
     from tempfile import TemporaryDirectory
 
-    from builder import layout, publish, release
+    from builder import engines, layout, publish, release
     from builder.errors import NotPublished
     from builder.workers import Local
 
@@ -456,7 +475,7 @@ def _pull_check(arguments: argparse.Namespace) -> int:
         fetched = publish.fetch(repo_id, revision, Path(cache), _say)
         manifest = layout.read_manifest(fetched.folder)
         faults = [*fetched.faults, *release.faults(fetched.folder, manifest), *release.tag_faults(manifest, revision)]
-        faults += _faults(fetched.folder, Local(arguments.workers))
+        faults += _faults(fetched.folder, Local(arguments.workers or engines.n_cores()))
     for fault in faults:
         print(fault)
     n_rows = sum(item["n_rows"] for item in manifest["shards"])
@@ -487,16 +506,30 @@ def _build_on(engine: Engine, arguments: argparse.Namespace) -> int:
         print("\n".join(f"  {line}" for line in found["failures"]), file=sys.stderr)
         return 1
     print(f"the audit passes all of its {len(found['gates'])} gates. See {page}. Try next:")
-    dataset = "" if built.out == DEFAULT_OUT else f" --dataset {built.out}"
-    dataset += "" if arguments.recipe == DEFAULT_RECIPE else f" --recipe {arguments.recipe}"
-    named = f'"{built.out}", "{dimension}"'
-    if not isinstance(built.out, Path):
-        named = f'"parquet", data_files="{built.out}/data/{dimension}/*.parquet"'
-    print(f"  .venv/bin/python -c 'from datasets import load_dataset; print(load_dataset({named}))'")
-    print(f"  .venv/bin/vocalgrad show {some_id}{dataset}      # a picture of one clip")
-    print(f"  .venv/bin/vocalgrad render {some_id}{dataset}    # the same bytes again, from its row")
-    print("  make build SEED=2                                  # fresh splits")
+    for line in _next_commands(built, arguments.recipe, some_id, dimension):
+        print(f"  {line}")
     return 0
+
+
+def _next_commands(built: Built, recipe: Path, some_id: str, dimension: str) -> Iterator[str]:
+    """What to do with a dataset, to be copied into a shell: from any folder, with the recipe and the place of this build."""
+    from builder import places
+    from builder.commands import command, literal, python
+    from builder.seeds import PUBLIC_BELOW
+
+    place, recipe = places.whole(built.out), places.whole(recipe)
+    named = f"{literal(place)}, {literal(dimension)}"
+    if places.is_remote(place) or "[" in str(place):  # of a folder's path `datasets` takes [ for a pattern
+        files = f"{place if places.is_remote(place) else glob.escape(str(place))}/data/{dimension}/*.parquet"
+        named = f'"parquet", data_files={literal(files)}'
+    clip = (some_id, "--dataset", place, "--recipe", recipe)
+    yield python(f"from datasets import load_dataset; print(load_dataset({named}))")
+    yield f"{command('show', *clip)}  # a picture of one clip"
+    yield f"{command('render', *clip)}  # the same bytes again, from its row"
+    seed = built.plan.recipe.seed
+    if seed < PUBLIC_BELOW:
+        again = command("build", "--recipe", recipe, "--out", place, "--seed", str((seed + 1) % PUBLIC_BELOW))
+        yield f"{again}  # fresh splits in place of these"
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from builder.commands import command
 from builder.errors import DatasetInvalid, NotFound, VocalgradError
 from builder.keys import canonical
 from builder.layout import read_manifest, read_rows, split_of
@@ -61,7 +62,7 @@ def commit(root: Path, split: str, out: Path, secret: Path) -> dict[str, Any]:
     rows = list(_rows(root, manifest, split))
     for row in rows:
         if row.pop("published_sha256") != row["audio_sha256"]:
-            raise DatasetInvalid(f"{row['id']}: the audio's checksum isn't the row's; see `vocalgrad validate --dataset {root}`")
+            raise DatasetInvalid(f"{row['id']}: the audio's checksum isn't the row's; see `{command('validate', '--dataset', root)}`")
     salt = secrets.token_hex(SALT_BYTES)
     text = canonical({"format": FORMAT, "salt": salt, "split": split, "rows": rows}).encode()
     found = {

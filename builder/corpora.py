@@ -144,7 +144,7 @@ def load(path: Path) -> Corpus:
             f"corpus {corpus.name}: {len(missing)} of {len(corpus.files)} files can't be had:\n"
             + "\n".join(f"  {line}" for line in missing)
             + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
-            + "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
+            + "or build from synthesis alone, with another recipe and OUT: make build RECIPE=recipes/synthesis.yaml OUT=synthesis"
         )
     location = {member: place if places.is_remote(place) else place.absolute() for part in parts for member, place in part.location.items()}
     stamps = {member: stamp for part in parts for member, stamp in part.stamps.items()}
@@ -393,8 +393,7 @@ def _root(path: Path, entry: FileEntry) -> Path:
 
 def _unpacked(checksum: str) -> Path:
     root = fetch.cache_dir() / "unpacked" / checksum[:16]
-    root.mkdir(parents=True, exist_ok=True)
-    return root
+    return root if root.is_dir() else fetch.folder_in_cache(root)
 
 
 def _archive(path: Path, entry: FileEntry) -> tuple[Path, str]:

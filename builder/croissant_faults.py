@@ -21,7 +21,7 @@ from datasets import Audio, List
 from builder import places
 from builder.columns import files_of, type_of
 from builder.croissant import CONFORMS_TO, CONTEXT, CROISSANT, REPO, SPLITS, content_name, is_day
-from builder.folder import CARD_AGAIN, NO_CARD, front_matter, shards_in
+from builder.folder import NO_CARD, card_again, front_matter, shards_in
 from builder.layout import features, split_of
 
 REQUIRED = (
@@ -42,13 +42,13 @@ def faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     try:
         described = json.loads(places.text(root / CROISSANT))
     except (OSError, ValueError) as error:
-        yield f"{CROISSANT}: can't be read ({type(error).__name__}): {CARD_AGAIN}"
+        yield f"{CROISSANT}: can't be read ({type(error).__name__}): {card_again(root)}"
         return
     try:
         found = [*_whole(described), *_names(described), *_of_this_build(root, described, manifest), *_records(root, described, manifest)]
     except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
         found = [f"it isn't a description by `vocalgrad` ({type(error).__name__}: {error})"]
-    yield from (f"{CROISSANT}: {fault}: {CARD_AGAIN}" for fault in found)
+    yield from (f"{CROISSANT}: {fault}: {card_again(root)}" for fault in found)
 
 
 def _whole(described: Node) -> Iterator[str]:

@@ -42,6 +42,7 @@ def opened(n_workers: int, scheduler: str | None, wait_s: float) -> Iterator[Das
             address = stack.enter_context(_own_cluster(n_workers)).scheduler_address
         else:
             address = _address(scheduler, wait_s)
+            _check_address(address)
         try:
             client = stack.enter_context(closing(distributed.Client(address, timeout=wait_s, set_as_default=False)))
         except (OSError, ValueError) as error:
@@ -63,7 +64,7 @@ def _own_cluster(n_workers: int) -> AbstractContextManager[Any]:
     """
     import distributed
 
-    resource_tracker.ensure_running()  # its start would unblock the signal
+    resource_tracker.ensure_running()  # its start would unblock signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C goes to the whole group; this process ends the workers
     try:
         cluster: AbstractContextManager[Any] = distributed.LocalCluster(
@@ -96,6 +97,19 @@ def _address(scheduler: str, wait_s: float) -> str:
                     f"({error}): start one with `dask scheduler --scheduler-file {scheduler}`"
                 ) from error
         time.sleep(0.2)
+
+
+def _check_address(address: str) -> None:
+    """Raise `ClusterUnusable` for what dask can't connect to: given that, its client leaves a connection behind that fails at the end."""
+    from distributed.comm import get_address_host_port
+
+    try:
+        get_address_host_port(address, strict=True)
+    except ValueError as error:
+        raise ClusterUnusable(
+            f"{address} isn't an address of a dask scheduler ({error}): "
+            "give its host and port, such as tcp://host:8786, or its scheduler file"
+        ) from error
 
 
 class Dask:

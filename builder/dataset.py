@@ -59,7 +59,7 @@ def examples(root: Path, dimension: str) -> list[tuple[dict[str, Any], dict[str,
         for values in read_rows(root, name):
             pairs.setdefault(values["pair_id"], {})[values["direction"]] = values
     if not pairs:
-        raise NotFound(f"no clip of {dimension} in {root}: build one with `make build RECIPE=recipes/{dimension}.yaml OUT=folder`")
+        raise NotFound(f"no clip of {dimension} in {root}: build one with a recipe that has it, such as recipes/{dimension}.yaml")
     chosen: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for kind in sorted({pair[0]["source_kind"] for pair in pairs.values()}):
         mine = [pair for pair in pairs.values() if pair[0]["source_kind"] == kind]

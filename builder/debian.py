@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from builder.errors import CorpusUnavailable
-from builder.fetch import cache_dir, extract_all, is_unpacked, sha256_of
+from builder.fetch import cache_dir, extract_all, folder_in_cache, is_unpacked, sha256_of
 
 AR_MAGIC = b"!<arch>\n"
 AR_HEADER = 60
@@ -43,7 +43,7 @@ def fetch(package: str, version: str, sha256: str) -> Path:
         return target
     if shutil.which("apt-get") is None:
         raise CorpusUnavailable(f"{package} {version}: no apt-get on this machine; put the package there as {target}")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    folder_in_cache(target.parent)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         command = ["apt-get", "download", "--quiet", f"{package}={version}"]
         said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -160,7 +160,14 @@ def _libc() -> ctypes.CDLL | None:
 # -- the choice -------------------------------------------------------------------------------------------------------
 
 
-def opened(name: str, n_workers: int, scheduler: str | None = None, wait_s: float = 60.0) -> AbstractContextManager[Engine]:
+def n_cores() -> int:
+    """Cores that this process may use: by its affinity and its control group's quota, of versions 1 and 2."""
+    import joblib
+
+    return int(joblib.cpu_count())
+
+
+def opened(name: str, n_workers: int | None, scheduler: str | None = None, wait_s: float = 60.0) -> AbstractContextManager[Engine]:
     """The engine of a name, closed afterwards.
 
     Parameters
@@ -168,7 +175,7 @@ def opened(name: str, n_workers: int, scheduler: str | None = None, wait_s: floa
     name
         `local` or `dask`.
     n_workers
-        Processes on this machine; a dask cluster that runs already has its own.
+        Processes on this machine, or None for one for each core that it may use; a dask cluster that runs already has its own.
     scheduler
         Address or scheduler file of a running dask scheduler; None starts a cluster on this machine.
     wait_s
@@ -179,6 +186,7 @@ def opened(name: str, n_workers: int, scheduler: str | None = None, wait_s: floa
     ClusterUnusable
         The cluster can't be reached, has no workers, or has workers that can't make the same bytes.
     """
+    n_workers = n_workers or n_cores()
     if name == "dask":
         from builder import dask_engine
 

@@ -93,6 +93,10 @@ class NotPublished(VocalgradError):
     """A dataset can't go to the Hub or come from it; nothing that users see has changed, unless the message says so."""
 
 
+class HubNotAsked(NotPublished):
+    """The Hub can't be asked: there is no token, or no answer."""
+
+
 class NotFound(VocalgradError):
     """A clip, dataset or file that was named doesn't exist."""
 

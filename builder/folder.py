@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import yaml
 
 from builder import places
+from builder.commands import command
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, split_of
 
 CARD = "README.md"
 PICTURE = "example.png"
 """The picture on the card."""
-CARD_AGAIN = "run `vocalgrad card`"
 NO_CARD = (OSError, yaml.YAMLError, LookupError, TypeError, AttributeError)
 """What reading front matter raises that isn't a card's."""
 GROUP_SLACK = 1.2
@@ -66,12 +66,21 @@ def card_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
 
     `datasets` caches a folder by its card, and takes missing shards for none: a card of another build would give others old rows.
     """
+    yield from (f"{CARD}: {fault}: {card_again(root)}" for fault in _card_faults(root, manifest))
+
+
+def card_again(root: Path) -> str:
+    """What to do about a card that isn't this dataset's."""
+    return f"run `{command('card', '--dataset', root)}`"
+
+
+def _card_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     try:
         front = front_matter(root)
         configs = {item["config_name"]: item for item in front["configs"]}
         infos = {item["config_name"]: item for item in front["dataset_info"]}
         if set(configs) != set(infos):
-            yield f"{CARD}: configs and dataset_info name different configurations: {sorted(set(configs) ^ set(infos))}: {CARD_AGAIN}"
+            yield f"configs and dataset_info name different configurations: {sorted(set(configs) ^ set(infos))}"
             return
         held = {item["shard"] for config in configs.values() for item in shards_in(config, manifest)}
         columns = features(manifest["recipe"]["sample_rate_hz"])._to_yaml_list()
@@ -80,7 +89,7 @@ def card_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     except NO_CARD as error:
         yield no_card(error)
         return
-    yield from (f"{CARD}: no configuration holds {item['shard']}" for item in manifest["shards"] if item["shard"] not in held)
+    yield from (f"no configuration holds {item['shard']}" for item in manifest["shards"] if item["shard"] not in held)
 
 
 def _config_faults(
@@ -89,16 +98,16 @@ def _config_faults(
     shards = shards_in(config, manifest)
     content = hashlib.sha256("".join(item["parquet_sha256"] for item in shards).encode()).hexdigest()
     if config["version"] != manifest["version"] or content not in config["description"]:
-        yield f"{CARD}: configuration {name} is of another build: {CARD_AGAIN}"
+        yield f"configuration {name} is of another build"
     if info["features"] != columns:
-        yield f"{CARD}: configuration {name} has other columns than the shards: {CARD_AGAIN}"
+        yield f"configuration {name} has other columns than the shards"
     counts: Counter[str] = Counter()
     for item in shards:
         counts[split_of(item["shard"])] += item["n_rows"]
     said = Counter({item["name"]: item["num_examples"] for item in info["splits"]})
     for split in sorted({*said, *counts}):
         if said[split] != counts[split]:
-            yield f"{CARD}: configuration {name}, {split}: {said[split]} rows, its shards have {counts[split]}: {CARD_AGAIN}"
+            yield f"configuration {name}, {split}: {said[split]} rows, its shards have {counts[split]}"
 
 
 def front_matter(root: Path) -> dict[str, Any]:
@@ -108,9 +117,9 @@ def front_matter(root: Path) -> dict[str, Any]:
 
 
 def no_card(error: Exception) -> str:
-    """One line about front matter that couldn't be read."""
+    """What's wrong with front matter that couldn't be read."""
     said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'empty'}"
-    return f"{CARD}: its front matter isn't a card of `vocalgrad` ({said}): {CARD_AGAIN}"
+    return f"its front matter isn't a card of `vocalgrad` ({said})"
 
 
 def shards_in(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:

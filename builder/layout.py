@@ -20,13 +20,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Audio, ClassLabel, Features, List, Value
+from pydantic import BaseModel, Field, ValidationError
 
 from builder import places
+from builder.commands import command
 from builder.dimensions import MEASURES
 from builder.errors import DatasetInvalid, DiskFull, NotFound
 from builder.records import Direction, ShardPlan
@@ -34,6 +37,9 @@ from builder.records import Direction, ShardPlan
 MAX_GROUP_ROWS = 100
 MAX_GROUP_BYTES = 5_000_000
 CHUNKING = {"min_chunk_size": 256 * 1024, "max_chunk_size": 1024 * 1024, "norm_level": 0}
+
+LIST = {"_type": "Sequence"}
+"""What a list is called in a file, for `datasets` before 4.0, which don't know `List`; later ones take it for one."""
 
 
 def features(sample_rate_hz: int) -> Features:
@@ -84,6 +90,13 @@ def features(sample_rate_hz: int) -> Features:
     )
 
 
+def schema(sample_rate_hz: int) -> pa.Schema:
+    """The columns as Parquet has them, with the metadata that `datasets` reads features from."""
+    found = features(sample_rate_hz).arrow_schema
+    told = json.loads(found.metadata[b"huggingface"], object_hook=lambda node: node | LIST if node.get("_type") == "List" else node)
+    return found.with_metadata({"huggingface": json.dumps(told)})
+
+
 def split_of(shard_name: str) -> str:
     """Split of a shard by its name, such as `pitch/test-00000-of-00001` or `controls/pitch-test-00000-of-00001`."""
     return shard_name.rsplit("/", 1)[1].split("-")[-4]
@@ -113,14 +126,40 @@ def read_manifest(root: Path) -> dict[str, Any]:
     try:
         found = json.loads(places.text(path))
     except OSError as error:
-        raise NotFound(f"no dataset at {root}: build one with `make build`, or name its folder with --dataset") from error
+        told = f"build one there with `{command('build', '--out', root)}`, or name its folder with --dataset"
+        raise NotFound(f"no dataset at {root}: {told}") from error
     except ValueError as error:
         raise DatasetInvalid(f"{path} is damaged: {error}; build the dataset again") from error
-    for key, kind in {"recipe": dict, "shards": list, "cells": list}.items():
-        if not isinstance(found, dict) or not isinstance(found.get(key), kind):
-            raise DatasetInvalid(f"{path} is damaged: no {key} in it; build the dataset again")
+    try:
+        _Manifest.model_validate(found)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "all of it"
+        raise DatasetInvalid(f"{path} is damaged: {where} isn't there, or isn't what a build writes; build the dataset again") from error
     manifest: dict[str, Any] = found
     return manifest
+
+
+class _ListedRecipe(BaseModel):
+    """What every command needs of a manifest's recipe."""
+
+    sample_rate_hz: int
+    dimensions: list[dict[str, Any]]
+
+
+class _ListedShard(BaseModel):
+    """What every command needs of a manifest's shard."""
+
+    shard: Annotated[str, Field(pattern=r"^(\w+/|controls/\w+-)\w+-\d{5}-of-\d{5}$")]
+    parquet_sha256: str
+    n_rows: int
+
+
+class _Manifest(BaseModel):
+    """What every command needs of a manifest."""
+
+    recipe: _ListedRecipe
+    shards: list[_ListedShard]
+    cells: list[dict[str, Any]]
 
 
 def read_rows(root: Path, shard_name: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
@@ -186,17 +225,8 @@ def publish_file(temporary: Path, path: Path) -> str:
         places.put(temporary, path)
         return checksum
     temporary.replace(path)
-    sync_folder(path.parent)
+    places.sync_folder(path.parent)
     return checksum
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def copy_file(source: Path, path: Path) -> None:

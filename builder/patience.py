@@ -16,7 +16,7 @@ from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils._http import parse_ratelimit_headers
 
-from builder.errors import NotPublished
+from builder.errors import HubNotAsked, NotPublished
 
 TRIES = 6
 MAX_WAIT_S = 600.0
@@ -108,7 +108,7 @@ def told(error: Exception, what: str) -> NotPublished:
     if isinstance(error, NotPublished):
         return error
     if isinstance(error, OfflineModeIsEnabled):
-        return NotPublished("HF_HUB_OFFLINE is set, so the Hub may not be asked: unset it")
+        return HubNotAsked("HF_HUB_OFFLINE is set, so the Hub may not be asked: unset it")
     said = "; ".join(line for line in str(error).splitlines() if line) or type(error).__name__
     if isinstance(error, ValueError) and not isinstance(error, json.JSONDecodeError):
         return NotPublished(f"{what}: {said}")
@@ -120,7 +120,7 @@ def told(error: Exception, what: str) -> NotPublished:
         return NotPublished(f"{what}: {_answered(root)}")
     if root is None:
         return NotPublished(f"{what}: {said}")
-    return NotPublished(f"{what}: no answer from {constants.ENDPOINT} ({said}): check the network, then {AGAIN}")
+    return HubNotAsked(f"{what}: no answer from {constants.ENDPOINT} ({said}): check the network, then {AGAIN}")
 
 
 def _answered(error: HfHubHTTPError) -> str:

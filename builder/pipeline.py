@@ -34,6 +34,8 @@ from builder.synthesis import SYNTHESIS_LICENCE
 from builder.workers import Local
 
 IN_PROCESS = Local(1)
+CLIP_BYTES = 50_000
+"""Of a clip and its row at 16 kHz, as docs/scale.md measured it."""
 STAGES = ("recipe", "sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish")
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
@@ -154,6 +156,8 @@ def build(path: Path, seed: int | None, out: Path, engine: Engine, say: Callable
     say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed_name}, {engine}")
     with resume.locked(out):
         resume.recover(out, say)
+        n_bytes = sum(CLIP_BYTES * item.n_clips * item.sample_rate_hz // 16_000 for item in planned.shards)
+        resume.check_room(out, n_bytes, f"{2 * n_pairs + n_controls} clips")
         partial = resume.partial_of(out)
         if not places.is_remote(partial):
             partial.mkdir(exist_ok=True)
@@ -187,7 +191,7 @@ def _run(
     todo: list[ShardPlan], context: Context, partial: Path, factory: str, engine: Engine, say: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """Make shards on workers, largest first; yields reports as they're finished."""
-    n_clips = sum(item.n_wanted * (1 if item.controls else 2) for item in todo)
+    n_clips = sum(item.n_clips for item in todo)
     names = [item.name for item in todo]
     with (
         sight.shown(partial) as mark,

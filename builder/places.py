@@ -8,10 +8,12 @@ environment or fsspec's configuration, never from a URL.
 
 from __future__ import annotations
 
+import glob
 import io
 import logging
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -66,7 +68,7 @@ def parsed(text: str) -> Path:
     if protocol == "file":
         if parts.netloc not in ("", "localhost"):
             raise StoreFault(f"{shown} names another machine; write file:///folder for a folder of this one")
-        return Path(unquote(parts.path))
+        return Path(unquote(text[len("file://") :].removeprefix(parts.netloc)))
     if protocol in UNLISTED:
         raise StoreFault(f"{shown}: files under {protocol}:// can't be listed; copy them to a folder or an object store")
     return _remote(protocol, text.rstrip("/"))
@@ -101,7 +103,7 @@ def is_remote(path: Path) -> bool:
 
 def whole(path: Path) -> Path:
     """A place whatever the working directory becomes, links followed."""
-    return path if is_remote(path) else path.resolve()
+    return path if is_remote(path) else Path(os.path.realpath(path))
 
 
 def _at(path: Path) -> tuple[Any, str]:
@@ -119,6 +121,20 @@ def _quieten() -> None:
 
 def _is_foreign(error: BaseException | None) -> bool:
     return type(error).__module__.split(".")[0] in FOREIGN
+
+
+@contextmanager
+def without_magic(folder: Path) -> Iterator[Path]:
+    """A folder of this machine under a path that `datasets` takes as it is: of others it takes a part for a pattern, or for two URLs."""
+    if glob.escape(str(whole(folder))) == str(whole(folder)) and "::" not in str(whole(folder)):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="vocalgrad-") as place:
+        for name in names(folder):
+            link = Path(place) / "dataset" / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(whole(folder / name))
+        yield Path(place) / "dataset"
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -253,6 +269,11 @@ def lies_in(path: str, trees: Iterable[str]) -> bool:
     return path.startswith(tuple(tree + os.sep for tree in trees))
 
 
+def total_bytes(root: Path) -> int:
+    """Of all files below a folder of this machine."""
+    return sum(size_bytes(root / name) for name in names(root))
+
+
 def size_bytes(path: Path) -> int:
     """Of a file."""
     if not is_remote(path):
@@ -285,7 +306,7 @@ def contents(root: Path, wanted: Iterable[str]) -> dict[str, bytes]:
     for start in range(0, len(listed), AT_ONCE):
         some = {_at(root / name)[1]: name for name in listed[start : start + AT_ONCE]}
         with asked(root):
-            for name, value in _at(root)[0].cat(list(some), on_error="return").items():
+            for name, value in zip(some, _at(root)[0].cat_ranges(list(some), None, None, on_error="return"), strict=True):
                 if isinstance(value, bytes):
                     found[some[name]] = value
                 elif not isinstance(value, FileNotFoundError):
@@ -315,7 +336,16 @@ def opened(path: Path, *, parts: bool = False) -> Iterator[Any]:
             yield stream
 
 
-# -- writing in a store -----------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def put(temporary: Path, path: Path) -> None:
@@ -326,7 +356,14 @@ def put(temporary: Path, path: Path) -> None:
 
 
 def write(value: bytes, path: Path) -> None:
-    """Write a small file."""
+    """Write a small file that lasts through a power cut; on this machine not in one step."""
+    if not is_remote(path):
+        with path.open("wb") as stream:
+            stream.write(value)
+            stream.flush()
+            os.fsync(stream.fileno())
+        sync_folder(path.parent)
+        return
     fs, name = _at(path)
     with asked(path):
         fs.pipe_file(name, value)
@@ -347,16 +384,27 @@ def copy(source: Path, path: Path) -> None:
 
 
 def remove(root: Path, listed: Iterable[str]) -> None:
-    """Remove files below a remote folder; those that aren't there needn't be removed."""
+    """Remove files below a folder, and on this machine the folders that this empties; those that aren't there needn't be removed."""
+    if not is_remote(root):
+        _remove_local(root, listed)
+        return
     fs, _ = _at(root)
     for start in range(0, len(some := list(listed)), AT_ONCE):
         gone = [_at(root / name)[1] for name in some[start : start + AT_ONCE]]
         with asked(root):
             try:
-                fs.rm(gone)
+                fs.rm([glob.escape(name) for name in gone])  # it takes names for patterns
             except FileNotFoundError as error:
                 if _no_bucket(error):
                     raise
                 for name in gone:  # not every store goes on with the others
                     with suppress(FileNotFoundError):
                         fs.rm_file(name)
+
+
+def _remove_local(root: Path, listed: Iterable[str]) -> None:
+    for name in listed:
+        (root / name).unlink(missing_ok=True)
+        for above in Path(name).parents[:-1]:
+            with suppress(OSError):
+                (root / above).rmdir()  # only if it's empty

@@ -26,16 +26,19 @@ class Progress:
         Clips to be done.
     say
         Takes lines for people, where there's no terminal.
+    unit
+        What is counted.
     """
 
-    def __init__(self, what: str, total: int, say: Callable[[str], None]) -> None:
+    def __init__(self, what: str, total: int, say: Callable[[str], None], unit: str = "clip") -> None:
         self._what = what
         self._total = total
         self._say = say
+        self._unit = unit
         self._done: Counter[Hashable] = Counter()
         self._rejected: Counter[Hashable] = Counter()
         self._started = time.monotonic()
-        self._bar = tqdm(total=total, desc=what, unit="clip", dynamic_ncols=True) if sys.stderr.isatty() else None
+        self._bar = tqdm(total=total, desc=what, unit=unit, dynamic_ncols=True) if sys.stderr.isatty() else None
         self._closed = threading.Event()
         self._lines = threading.Thread(target=self._line_now_and_then, daemon=True)
 
@@ -67,8 +70,8 @@ class Progress:
         left = f"{(self._total - done) / rate:.0f} s left" if rate > 0 else "time left unknown"
         if done >= self._total:
             left = f"{elapsed_s:.0f} s"
-        counts = f"{done}/{self._total} clips" + (f", {rejected} rejected" if self._rejected else "")
-        return f"{self._what:<8} {counts}, {rate:.1f} clips/s, {left}"
+        counts = f"{done}/{self._total} {self._unit}s" + (f", {rejected} rejected" if self._rejected else "")
+        return f"{self._what:<8} {counts}, {rate:.1f} {self._unit}s/s, {left}"
 
     def _show(self) -> None:
         if self._bar is not None:

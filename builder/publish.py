@@ -25,7 +25,7 @@ from huggingface_hub.hf_api import DatasetInfo, RepoFile
 from huggingface_hub.utils._validators import validate_repo_id
 
 from builder import patience
-from builder.errors import NotPublished
+from builder.errors import HubNotAsked, NotPublished
 from builder.folder import CARD
 from builder.patience import AGAIN, TRIES, Say, patiently
 from builder.release import OF_THE_HUB, File, Release, file_of
@@ -305,6 +305,8 @@ class Look:
         What it lacks of the release, and has too much.
     tagged
         The commit that carries the release's tag already; None if the tag is free.
+    asked
+        Whether the Hub was asked at all; what it holds isn't known otherwise.
     """
 
     remote: Remote
@@ -313,6 +315,7 @@ class Look:
     there: Mapping[str, RepoFile]
     differs: Difference
     tagged: str | None
+    asked: bool = True
 
 
 def look(release: Release, repo_id: str, *, private: bool, say: Say) -> Look:
@@ -336,7 +339,7 @@ def look(release: Release, repo_id: str, *, private: bool, say: Say) -> Look:
     """
     remote = Remote(repo_id, say)
     if get_token() is None:
-        raise NotPublished(f"no token: log in with `hf auth login`, or set HF_TOKEN to one that may write to {repo_id}")
+        raise HubNotAsked(f"no token: log in with `hf auth login`, or set HF_TOKEN to one that may write to {repo_id}")
     user = patiently(remote.api.whoami, "whose token this is", say)
     if user.get("auth", {}).get("accessToken", {}).get("role") == "read":
         raise NotPublished(
@@ -357,10 +360,20 @@ def look(release: Release, repo_id: str, *, private: bool, say: Say) -> Look:
     return Look(remote, release, str(info.sha), there, difference(release.files, there), remote.published(release))
 
 
+def guess(release: Release, repo_id: str, *, private: bool, say: Say) -> Look:
+    """As `look`; where the Hub can't be asked, that's said, and it's taken to hold nothing: for a preview."""
+    remote = Remote(repo_id, say)
+    try:
+        return look(release, repo_id, private=private, say=say)
+    except HubNotAsked as error:
+        say(f"the Hub isn't asked what it holds: {error}")
+        return Look(remote, release, None, {}, difference(release.files, {}), None, asked=False)
+
+
 def preview(seen: Look) -> str:
     """What `push` would do: one line for every file that would be sent or removed, and the sums."""
     release, differs, repo_id = seen.release, seen.differs, seen.remote.repo_id
-    head = f"{repo_id} would be made" if seen.head is None else f"{repo_id} is on commit {seen.head}"
+    head = f"{repo_id} is on commit {seen.head}" if seen.head else f"{repo_id} would be made" if seen.asked else f"to {repo_id}, at most:"
     lines = [f"{'changed' if name in seen.there else 'new':<9}{release.files[name].size:>13,}  {name}" for name in differs.send]
     lines += [f"{'remove':<9}{seen.there[name].size:>13,}  {name}" for name in differs.delete]
     sums = [f"{what} {len(names)} files, {_megabytes(release, names)}" for what, names in (("send", differs.send), ("there", differs.same))]

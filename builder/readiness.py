@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from builder import places
+from builder.commands import command
 from builder.errors import NotPublished, VocalgradError
 from builder.factory import factory_digest
 from builder.layout import read_manifest
@@ -30,15 +31,15 @@ UNPUBLISHED = "not published yet"
 MAX_FILES = 5
 
 
-def check(source: Path, recipe: Recipe, dataset: Path) -> list[str]:
+def check(source: Path, path: Path, recipe: Recipe, dataset: Path) -> list[str]:
     """Check a version.
 
     Parameters
     ----------
     source
         The working tree.
-    recipe
-        What is to be released: its version counts.
+    path, recipe
+        What is to be released, its file and what's in it: its version counts.
     dataset
         Folder of the dataset, if it's built.
 
@@ -52,21 +53,23 @@ def check(source: Path, recipe: Recipe, dataset: Path) -> list[str]:
     NotPublished
         Something is missing: every fault at once, with what to do.
     """
-    built = (dataset / MANIFEST).is_file()
+    built = places.exists(dataset / MANIFEST)
+    mine = ("--recipe", path, "--dataset", dataset)
+    build = command("build", "--recipe", path, "--out", dataset)
     found = [*changelog_faults(source, recipe.version), *tree_faults(source)]
-    found += dataset_faults(dataset, recipe) if built else []
+    found += dataset_faults(dataset, recipe, f"run `{build}`") if built else []
     if found:
         raise NotPublished(f"version {recipe.version} can't be released:\n" + "\n".join(f"  {fault}" for fault in found))
     said = [f"{CHANGELOG} tells of {recipe.version}, and the working tree is clean."]
     if not built:
-        return [*said, f"{dataset}/ isn't built. Next:", "  make build", "  make release"]
+        return [*said, f"{dataset}/ isn't built. Next:", f"  {build}", f"  {command('release-check', *mine)}"]
     manifest = read_manifest(dataset)
     return [
         *said,
         f"{dataset}/ is release {manifest['release']}, made by this code from this recipe, and its audit passed. Next:",
-        "  make publish REPO=org/name DRY=1",
-        "  make publish REPO=org/name",
-        f"  .venv/bin/vocalgrad pull-check org/name@{tag_of(manifest)}",
+        f"  {command('publish', 'org/name', '--dataset', dataset, '--dry-run')}",
+        f"  {command('publish', 'org/name', '--dataset', dataset)}",
+        f"  {command('pull-check', f'org/name@{tag_of(manifest)}')}",
         f"  git tag v{recipe.version}",
     ]
 
@@ -105,9 +108,8 @@ def tree_faults(source: Path) -> Iterator[str]:
         yield f"the working tree isn't clean: commit or put away {', '.join(changed[:MAX_FILES])}{more}"
 
 
-def dataset_faults(root: Path, recipe: Recipe) -> Iterator[str]:
-    """Whether a built dataset is this version, made from this recipe by this code, and passed its audit."""
-    again = "run `make build` again"
+def dataset_faults(root: Path, recipe: Recipe, again: str) -> Iterator[str]:
+    """Whether a built dataset is this version, made from this recipe by this code, and passed its audit; `again` says what to do if not."""
     try:
         manifest = read_manifest(root)
         tag_of(manifest)
@@ -117,7 +119,7 @@ def dataset_faults(root: Path, recipe: Recipe) -> Iterator[str]:
     if manifest.get("version") != recipe.version:
         yield f"{root}: it's of version {manifest.get('version')}, the recipe of {recipe.version}: {again}"
     elif manifest.get("recipe_sha256") != recipe.digest:
-        yield f"{root}: it was built from another recipe, or this one has changed: name the recipe with RECIPE=, or {again}"
+        yield f"{root}: it was built from another recipe, or this one has changed: name its recipe, or {again}"
     elif not _made_by_this_code(root, [item["shard"] for item in manifest["shards"]]):
         yield f"{root}: it was made by other code or packages than are here: {again}"
     yield from (f"{root}/{fault}" for fault in faults(root, manifest))

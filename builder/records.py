@@ -419,3 +419,8 @@ class ShardPlan:
     def n_wanted(self) -> int:
         """Pairs (or controls) that the shard must fill."""
         return sum(count for _, count in self.wanted)
+
+    @property
+    def n_clips(self) -> int:
+        """Clips to publish: two of each pair, and single controls."""
+        return self.n_wanted * (1 if self.controls else 2)

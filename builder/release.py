@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from builder import croissant_faults, places
+from builder.commands import command
 from builder.croissant import CROISSANT
 from builder.errors import DatasetInvalid, NotPublished
-from builder.folder import CARD, NO_CARD, PICTURE, card_faults, front_matter, no_card, shards_in
+from builder.folder import CARD, NO_CARD, PICTURE, card_again, card_faults, front_matter, no_card, shards_in
 from builder.layout import read_manifest
 from builder.truth import imposed
 
@@ -107,7 +108,7 @@ def faults(root: Path, manifest: Mapping[str, Any]) -> list[str]:
     there = set(places.names(root)) - set(OF_THE_HUB)
     unknown, missing = sorted(there - wanted), sorted(wanted - there)
     found = [f"{name}: not a file of this dataset: move it away" for name in unknown]
-    found += [f"{name}: missing: {_maker(name)}" for name in missing]
+    found += [f"{name}: missing: {_maker(root, name)}" for name in missing]
     crowded = Counter(name.rpartition("/")[0] for name in wanted)
     found += [
         f"{folder}/: {count} files, the Hub takes {MAX_FOLDER_FILES} in a folder: raise max_pairs_per_shard"
@@ -123,14 +124,18 @@ def faults(root: Path, manifest: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _maker(name: str) -> str:
+def _maker(root: Path, name: str) -> str:
     if name.startswith("audit/"):
-        return "run `vocalgrad audit`"
-    return "run `vocalgrad card`" if name in ALWAYS and name != MANIFEST else "build the dataset again"
+        return _audit_again(root)
+    return card_again(root) if name in ALWAYS and name != MANIFEST else "build the dataset again"
+
+
+def _audit_again(root: Path) -> str:
+    return f"run `{command('audit', '--dataset', root)}`"
 
 
 def _audit_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
-    again = "run `vocalgrad audit` again"
+    again = _audit_again(root)
     try:
         audit = json.loads(places.text(root / AUDIT))
     except ValueError as error:
@@ -165,7 +170,7 @@ def audit_of(root: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (ValueError, AttributeError) as error:
-        raise DatasetInvalid(f"{path} is damaged ({error}): run `vocalgrad audit` again") from error
+        raise DatasetInvalid(f"{path} is damaged ({error}): {_audit_again(root)}") from error
 
 
 def shards_of(root: Path, manifest: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -180,7 +185,7 @@ def shards_of(root: Path, manifest: Mapping[str, Any]) -> dict[str, list[str]]:
         configs = front_matter(root)["configs"]
         return {config["config_name"]: [item["shard"] for item in shards_in(config, manifest)] for config in configs}
     except NO_CARD as error:
-        raise DatasetInvalid(f"{root}/{no_card(error)}") from error
+        raise DatasetInvalid(f"{root}/{CARD}: {no_card(error)}: {card_again(root)}") from error
 
 
 def file_of(path: Path) -> File:

@@ -1,10 +1,4 @@
-"""A dataset that's built in an object store: one build at a time, and how a whole one takes the place of the old one.
-
-A store has no exchange of folders. So a mark, `<out>.partial.swap`, says that what lies in `<out>.partial` is whole and valid; then
-the old manifest goes, which makes the old dataset none; the new files are copied inside the store, those that the new one doesn't have
-are removed, and its manifest comes last. Only when the mark says that all is copied, the copy in `<out>.partial` is removed. Cut off
-anywhere, the next build goes on from the mark. A shard that the manifest doesn't list, from a worker that outlived its build, stays
-behind.
+"""A dataset that's built in an object store: where it may be, and one build at a time.
 
 The lock is an object that's written only if it isn't there (`If-None-Match: *`). It names a token, which this machine keeps in a file
 that the owner has locked: so a lock whose owner was killed on this machine is known for certain, and taken over; one of another machine
@@ -20,20 +14,15 @@ import os
 import platform
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from builder import places
+from builder.copying import MANIFEST
 from builder.errors import StoreFault, VocalgradError
-
-MANIFEST = "manifest.json"
-COPYING, COPIED = b"copying\n", b"copied\n"
-"""What the mark says."""
-
-Say = Callable[[str], None]
 
 
 def check_replaceable(out: Path, mark: Path) -> None:
@@ -113,44 +102,3 @@ def _taken(held: dict[str, Any], lock: Path, partial: Path) -> str:
         f"another build is writing to {partial} ({who}): wait for it, or give another OUT; "
         f"if it's dead for certain, remove its lock, such as with `aws s3 rm {lock}`"
     )
-
-
-# -- the swap ---------------------------------------------------------------------------------------------------------
-
-
-def swap(partial: Path, out: Path, mark: Path) -> None:
-    """Put a whole dataset in the place of the old one; where it's cut off, `recover` goes on."""
-    places.write(COPYING, mark)
-    _copy_all(partial, out)
-    places.write(COPIED, mark)
-    _clean(partial, mark)
-
-
-def recover(partial: Path, out: Path, mark: Path, say: Say) -> None:
-    """Go on with a swap that was cut off."""
-    try:
-        said = places.content(mark)
-    except FileNotFoundError:
-        return
-    if said == COPYING:
-        _copy_all(partial, out)
-        places.write(COPIED, mark)
-    _clean(partial, mark)
-    say(f"resume   {out} was just being replaced when a build was cut off: finished, it's the dataset that was whole then")
-
-
-def _copy_all(partial: Path, out: Path) -> None:
-    shards = [item["shard"] for item in json.loads(places.content(partial / MANIFEST))["shards"]]
-    listed = {f"{folder}/{name}{ending}" for name in shards for folder, ending in (("data", ".parquet"), ("reports", ".json"))}
-    wanted = [name for name in places.names(partial) if name in listed or not name.startswith(("data/", "reports/"))]
-    places.remove(out, [MANIFEST])
-    for name in wanted:
-        if name != MANIFEST:
-            places.copy(partial / name, out / name)
-    places.remove(out, sorted(set(places.names(out)) - set(wanted)))
-    places.copy(partial / MANIFEST, out / MANIFEST)
-
-
-def _clean(partial: Path, mark: Path) -> None:
-    places.remove(partial, places.names(partial))
-    places.remove(mark.parent, [mark.name])

@@ -1,7 +1,8 @@
 """What a build finds of builds before it, and how a whole one takes the place of the old one.
 
 A shard is kept if its report is whole, of the same plan and the same code, and names the checksum of the Parquet that's there. What isn't
-kept is said. `<out>` is replaced in one step, by an exchange of two folders, where the system has one; in a store as `remote` tells.
+kept is said. `<out>` is replaced in one step, by an exchange of two folders, where the system has one; where no folder can be renamed, as
+`copying` tells.
 """
 
 from __future__ import annotations
@@ -13,21 +14,24 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from builder import places, plan, remote
+from builder import copying, places, plan, remote
 from builder.errors import VocalgradError
-from builder.layout import copy_file, is_temporary, parquet_path, report_path, sync_folder
+from builder.layout import copy_file, is_temporary, parquet_path, report_path
 from builder.records import ShardPlan
 
 SWAP = ".partial.swap"
 MAX_LINES = 10
 """Shards that are told one by one."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
+STAYS = {"lost+found"}
+"""What an empty folder may hold: the root of a file system has it."""
 OTHER_SHARDS = "shards that this plan doesn't have"
 OTHER_PLAN, OTHER_CODE = "of another recipe, seed or source", "made by other code or package versions"
 
@@ -156,16 +160,83 @@ def partial_of(out: Path) -> Path:
 
 
 def check_replaceable(out: Path) -> None:
-    """Raise `VocalgradError` if there's something in `out` that isn't a built dataset, or a file where its folder should be."""
+    """Raise `VocalgradError` if a dataset can't take this place: nothing may be written there, or something else is in it."""
+    mark = _beside(out, SWAP) if out.name else None
     if places.is_remote(out):
-        remote.check_replaceable(out, _beside(out, SWAP))
+        remote.check_replaceable(out, mark or out)
         return
+    if mark is None:
+        raise VocalgradError(f"{out} can't be replaced by a dataset: give a folder in it, such as OUT={out / 'vocalgrad'}")
     above = next(folder for folder in out.parents if folder.exists())
     if not above.is_dir():
         raise VocalgradError(f"{out} can't be made: {above} isn't a folder; give another OUT")
-    empty = out.is_dir() and not any(out.iterdir())
-    if out.exists() and not empty and not (out / "manifest.json").is_file():
+    empty = out.is_dir() and not {entry.name for entry in out.iterdir()} - STAYS
+    if out.exists() and not empty and not (out / copying.MANIFEST).is_file() and not mark.exists():
         raise VocalgradError(f"{out} exists and isn't a dataset built by vocalgrad (no manifest.json): move it away or give another OUT")
+    _check_writable(above, f"{partial_of(out)}, where a build grows, can't be made")
+    if out.exists() and not _renamable(out):
+        _check_writable(out, f"{out} can't be written to")
+
+
+def _check_writable(folder: Path, told: str) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise VocalgradError(f"{told}: {error.strerror}: {folder}; give another OUT, a folder inside one that you may write to") from error
+
+
+def _renamable(out: Path) -> bool:
+    """Whether a folder that's there can be renamed, and one that isn't can be made by a rename.
+
+    A rename onto a folder that isn't empty never does anything, and fails for that reason alone where nothing else is in its way.
+    """
+    if _is_worked_in(out):
+        return False
+    above = next(folder for folder in out.parents if folder.exists())
+    with tempfile.TemporaryDirectory(prefix=f"{out.name}.partial.", dir=above) as probe:
+        full = Path(probe) / "full"
+        (full / "inner").mkdir(parents=True)
+        try:
+            if out.exists():
+                out.rename(full)
+            full.rename(full.with_name("renamed"))
+        except OSError as error:
+            return error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+    return True
+
+
+def _is_worked_in(folder: Path) -> bool:
+    """Whether this process, and so whoever started it, is in a folder: were it renamed and removed, they would be nowhere."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return False
+    return folder in (here, *here.parents)
+
+
+def check_room(out: Path, n_bytes: int, what: str) -> None:
+    """Raise `VocalgradError` if there's clearly too little room for a dataset: less than half of what it needs by estimate.
+
+    Parameters
+    ----------
+    n_bytes
+        The estimate of the whole dataset; what's there of it already needs no more.
+    what
+        What it's an estimate of, for people.
+    """
+    if places.is_remote(out):
+        return
+    needed: Counter[int] = Counter()
+    for folder in [partial_of(out), *([] if _renamable(out) else [out])]:
+        above = next(place for place in (folder, *folder.parents) if place.exists())
+        device, free = above.stat().st_dev, shutil.disk_usage(above).free
+        needed[device] += max(n_bytes - places.total_bytes(folder), 0)
+        if free < needed[device] / 2:
+            raise VocalgradError(
+                f"{what} need about {needed[device] / 1e6:,.1f} MB more on the disk of {folder}, and {free / 1e6:,.1f} MB are free: "
+                "free some space, give another OUT, or ask for fewer pairs"
+            )
 
 
 @contextmanager
@@ -177,13 +248,14 @@ def locked(out: Path, *, shared: bool = False) -> Iterator[None]:
     VocalgradError
         Another one is at work.
     """
+    check_replaceable(out)
     path = _beside(out, ".partial.lock")
     if places.is_remote(out):
-        check_replaceable(out)
         with remote.locked(path, partial_of(out)):
             yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    shared = shared and not _beside(out, SWAP).exists()  # that is for one alone to end
     stream = path.open("w")
     try:
         fcntl.flock(stream, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -203,8 +275,8 @@ def locked(out: Path, *, shared: bool = False) -> Iterator[None]:
 
 def recover(out: Path, say: Say) -> None:
     """Put right what a swap has left that was cut off."""
+    go_on(out, say)
     if places.is_remote(out):
-        remote.recover(partial_of(out), out, _beside(out, SWAP), say)
         return
     old = _beside(out, ".partial.old")
     if not old.exists():
@@ -218,26 +290,35 @@ def recover(out: Path, say: Say) -> None:
 
 
 def go_on(out: Path, say: Say) -> None:
-    """Before a single shard is written: go on with a swap in an object store, which needs all that lies in `<out>.partial`."""
-    if places.is_remote(out):
-        recover(out, say)
+    """Go on with a swap by copying, which needs all that lies in `<out>.partial`: before a single shard is written, too."""
+    copying.recover(partial_of(out), out, _beside(out, SWAP), say)
 
 
 def swap(partial: Path, out: Path) -> None:
-    """Put a whole dataset in the place of the old one: in one step, or in two that `recover` can put right."""
-    if places.is_remote(out):
-        remote.swap(partial, out, _beside(out, SWAP))
-        return
+    """Put a whole dataset in the place of the old one: in one step, or in some that `recover` can put right."""
     old = _beside(out, ".partial.old")
-    if not out.exists():
-        partial.replace(out)
-    elif _exchanged(partial, out):
+    if places.is_remote(out) or _is_worked_in(out) or not _renamed(partial, out, old):
+        copying.swap(partial, out, _beside(out, SWAP))
+    if not places.is_remote(out):
+        places.sync_folder(out.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _renamed(partial: Path, out: Path, old: Path) -> bool:
+    """Rename a folder to the name of another, which becomes `old`; False where the system or the file system can't, as with a mount."""
+    try:
+        if not out.exists():
+            partial.replace(out)
+            return True
+        exchanged = _exchanged(partial, out)
+        if not exchanged:
+            out.replace(old)
+            partial.replace(out)
+    except OSError:
+        return False
+    if exchanged:
         partial.replace(old)
-    else:
-        out.replace(old)
-        partial.replace(out)
-    sync_folder(out.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    return True
 
 
 def _exchanged(one: Path, other: Path) -> bool:

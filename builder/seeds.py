@@ -32,10 +32,11 @@ def parsed(text: str) -> int:
         It's neither, or the variable isn't set or too short to be a secret; the message is complete, and doesn't hold the secret.
     """
     if not text.startswith(PREFIX):
-        try:
-            return int(text)
-        except ValueError:
-            raise ValueError(f"{text!r} isn't a whole number, nor {PREFIX}NAME for a secret in an environment variable") from None
+        seed = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(PUBLIC_BELOW)) else PUBLIC_BELOW
+        if seed >= PUBLIC_BELOW:
+            told = f"a whole number from 0 to {PUBLIC_BELOW - 1}, nor {PREFIX}NAME for a secret in an environment variable"
+            raise ValueError(f"{text!r} isn't {told}")
+        return seed
     variable = text.removeprefix(PREFIX)
     secret = os.environ.get(variable, "").strip()
     if len(secret) < SHORTEST_SECRET:

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from builder.layout import CHUNKING, MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, publish_file, temporary_for
+from builder.layout import CHUNKING, MAX_GROUP_BYTES, MAX_GROUP_ROWS, publish_file, schema, temporary_for
 from builder.records import Direction
 
 
-def _leaves(schema: pa.Schema) -> list[str]:
+def _leaves(columns: pa.Schema) -> list[str]:
     """Parquet's names of all leaf columns."""
 
     def walk(name: str, kind: pa.DataType) -> Iterator[str]:
@@ -31,7 +31,7 @@ def _leaves(schema: pa.Schema) -> list[str]:
         else:
             yield name
 
-    return [leaf for column in schema for leaf in walk(column.name, column.type)]
+    return [leaf for column in columns for leaf in walk(column.name, column.type)]
 
 
 def _groups(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
@@ -72,13 +72,13 @@ def write(rows: Iterable[Mapping[str, Any]], path: Path, sample_rate_hz: int) ->
     listed = [{**row, "direction": _direction_index(row["direction"])} for row in rows]
     if not listed:
         raise ValueError(f"{path.name}: a shard needs at least one row")
-    schema = features(sample_rate_hz).arrow_schema
-    leaves = _leaves(schema)
+    columns = schema(sample_rate_hz)
+    leaves = _leaves(columns)
     raw = [leaf for leaf in leaves if leaf.startswith("audio.")]
     with temporary_for(path) as temporary:
         with pq.ParquetWriter(
             temporary,
-            schema,
+            columns,
             compression={leaf: "none" if leaf in raw else "snappy" for leaf in leaves},
             use_dictionary=[leaf for leaf in leaves if leaf not in raw],
             column_encoding=dict.fromkeys(raw, "PLAIN"),
@@ -86,7 +86,7 @@ def write(rows: Iterable[Mapping[str, Any]], path: Path, sample_rate_hz: int) ->
             use_content_defined_chunking=CHUNKING,
         ) as writer:
             for group in _groups(listed):
-                writer.write_table(pa.Table.from_pylist(list(group), schema=schema).combine_chunks())
+                writer.write_table(pa.Table.from_pylist(list(group), schema=columns).combine_chunks())
             writer.add_key_value_metadata({"content_defined_chunking": json.dumps(CHUNKING)})
         return publish_file(temporary, path)
 

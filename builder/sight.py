@@ -25,10 +25,7 @@ def shown(root: Path) -> Iterator[str]:
     try:
         yield token
     finally:
-        if places.is_remote(root):
-            places.remove(root, [MARK])
-        else:
-            (root / MARK).unlink(missing_ok=True)
+        places.remove(root, [MARK])
 
 
 def check_shown(root: Path, token: str) -> None:

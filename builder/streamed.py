@@ -14,6 +14,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +23,9 @@ from pydantic import BeforeValidator, Field
 
 from builder import places, tables
 from builder.errors import CorpusUnavailable
-from builder.fetch import cache_dir, sha256_of
+from builder.fetch import cache_dir, folder_in_cache, sha256_of
 from builder.layouts import Listed, Listing, Unlisted, no_speaker
+from builder.places import is_url, without_magic
 from builder.records import Reason
 from builder.spelling import named, words
 from builder.strict_yaml import Strict
@@ -142,7 +144,7 @@ def _from_index(path: Path) -> Kept | None:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    folder_in_cache(path.parent)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as stream:
         stream.write(content)
     Path(stream.name).replace(path)
@@ -195,12 +197,17 @@ def _streamed(wanted: Wanted) -> Kept:
 
 def _rows(wanted: Wanted) -> Iterator[dict[str, Any]]:
     """Rows with undecoded audio and labels as words."""
+    with without_magic(Path(wanted.source)) if wanted.revision is None else nullcontext(wanted.source) as source:
+        yield from _rows_of(str(source), wanted)
+
+
+def _rows_of(source: str, wanted: Wanted) -> Iterator[dict[str, Any]]:
     import datasets  # slow to import, and most builds read no dataset
 
     if wanted.revision is None:
         _check_metadata(Path(wanted.source))
     try:
-        opened = datasets.load_dataset(wanted.source, wanted.config, split=wanted.split, revision=wanted.revision, streaming=True)
+        opened = datasets.load_dataset(source, wanted.config, split=wanted.split, revision=wanted.revision, streaming=True)
     except Exception as error:  # the Hub's, fsspec's and pyarrow's own errors share no base class
         raise CorpusUnavailable(f"{wanted.source}: {_first_line(error)}") from error
     if opened.features is None:
@@ -265,7 +272,7 @@ def _bytes_of(audio: Any, member: str, wanted: Wanted, written: places.Written) 
     import fsspec
 
     try:
-        with fsspec.open(path, "rb") as stream:
+        with fsspec.open(path, "rb") if is_url(path) else Path(path).open("rb") as stream:
             return bytes(stream.read()) or Unlisted(member, Reason.UNREADABLE, "its audio file is empty")
     except OSError as error:
         return Unlisted(member, Reason.UNREADABLE, f"its audio file can't be read: {error.strerror or type(error).__name__}")

@@ -18,15 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from builder import fetch, places
 from builder.corpora import Corpus, Recording
 from builder.cuts import Cut, Heard, Survey, Syllable, survey_recording
-from builder.engines import Map
+from builder.engines import Map, warn
 from builder.errors import CorpusUnavailable
 from builder.factory import factory_digest
 from builder.keys import digest
+from builder.progress import Progress
 from builder.recipe import SpeechRule
 from builder.recordings import Stamp, check_seen, file_digest, is_settled, stamp_of
 from builder.records import Carrier
@@ -67,8 +66,8 @@ def surveyed(corpus: Corpus, rule: SpeechRule, sample_rate_hz: int, each: Map = 
 def _place() -> Path | None:
     """Where the cache lies; None if there's no folder to keep it in."""
     try:
-        return fetch.cache_dir() / "surveys.sqlite"
-    except OSError:
+        return fetch.folder_in_cache(fetch.cache_dir()) / "surveys.sqlite"
+    except CorpusUnavailable:
         return None
 
 
@@ -127,11 +126,13 @@ def _in_batches(
     """What the work finds in each recording, in order, kept under its key batch by batch."""
     batches = list(_batches(corpus, recordings, checksum))
     use = each if len(batches) > 1 else map
-    with tqdm(total=len(recordings), desc="reading", unit="recording", disable=None if recordings else True, dynamic_ncols=True) as bar:
+    if not batches:
+        return
+    with Progress("sources", len(recordings), warn, "recording") as progress:
         for batch, results in zip(batches, use(work, batches), strict=True):
             of_batch = zip(batch.corpus.recordings, results, strict=True)
             cache.put({keys[id(item)]: result for item, result in of_batch if keys[id(item)]})
-            bar.update(len(results))
+            progress.add(None, len(results))
             yield from results
 
 

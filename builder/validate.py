@@ -24,7 +24,7 @@ from builder.dimensions import BY_NAME
 from builder.errors import VocalgradError
 from builder.folder import card_faults, file_faults, local_faults, local_in, parquet_faults
 from builder.keys import rank_of, spoken_key
-from builder.layout import features, read_manifest, read_rows, split_of
+from builder.layout import read_manifest, read_rows, schema, split_of
 from builder.records import Sound
 
 SMALL = [
@@ -123,7 +123,7 @@ def _shard_faults(
     stream: Any, item: Mapping[str, Any], sample_rate_hz: int, rows: list[dict[str, Any]], heard_again: HeardAgain
 ) -> Iterator[str]:
     name = item["shard"]
-    expected = features(sample_rate_hz).arrow_schema
+    expected = schema(sample_rate_hz)
     if hashlib.file_digest(stream, "sha256").hexdigest() != item["parquet_sha256"]:
         yield f"{name}: the checksum isn't the manifest's"
     try:
@@ -132,6 +132,8 @@ def _shard_faults(
         if not found.remove_metadata().equals(expected.remove_metadata()):
             yield f"{name}: columns differ: {sorted(set(found.names) ^ set(expected.names)) or 'types or order'}"
             return
+        if (found.metadata or {}).get(b"huggingface") != expected.metadata[b"huggingface"]:
+            yield f"{name}: the features in its metadata aren't those that this version writes: build the dataset again"
         yield from parquet_faults(file, name)
         split = split_of(name)
         for batch in file.iter_batches(batch_size=64, columns=[*SMALL, "plan", "attribution", "audio"]):

@@ -32,6 +32,8 @@ POLL_S = 0.2
 MAX_FAILED_STARTS = 5
 """Workers in a row that end before they take a task, before all is given up."""
 PR_SET_PDEATHSIG = 1
+STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+"""Signals that stop a command."""
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
 
@@ -39,7 +41,7 @@ PR_SET_PDEATHSIG = 1
 def start_quietly() -> None:
     """Begin a worker: it leaves Ctrl-C to its parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends the workers
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
@@ -161,8 +163,8 @@ def _started() -> _Worker:
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
-    resource_tracker.ensure_running()  # its start would unblock the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child inherits this until it ignores Ctrl-C
+    resource_tracker.ensure_running()  # its start would unblock signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # the child inherits this until it ignores Ctrl-C
     try:
         process.start()
     finally:

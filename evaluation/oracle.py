@@ -37,6 +37,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import soundfile
 import soxr
@@ -600,6 +601,8 @@ def configurations(dataset: str) -> list[str]:
     datasets.disable_progress_bars()
     if not Path(dataset).is_dir() and not re.fullmatch(r"[\w.-]+/[\w.-]+", dataset):
         raise Unusable(f"no folder {dataset!r} here: build it with `make build`, or name another with --dataset")
+    if "[" in os.path.realpath(dataset) or "::" in os.path.realpath(dataset):
+        raise Unusable(f"{dataset!r}: `datasets` opens no folder with [ or :: in its path, which it takes for a pattern: rename or move it")
     try:
         return list(datasets.get_dataset_config_names(dataset))
     except Exception as error:  # the library raises many kinds, by network and by version
@@ -750,7 +753,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--split", default="test", help="split (default: %(default)s)")
     parser.add_argument("--by", choices=GROUPS, help="a line for each of these within a dimension")
     parser.add_argument("--json", type=Path, help="file to write: the lines and every item's answer")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    parser.add_argument("--workers", type=int, default=None, help="processes (default: as many as this process may use cores)")
     return parser
 
 
@@ -761,7 +764,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for name in wanted:
         items = list(rows(arguments.dataset, name, arguments.split))
         strange |= {row["dimension"] for row in items} - set(MEASURES)
-        found += answer_all((row for row in items if row["dimension"] in MEASURES), max(arguments.workers, 1))
+        found += answer_all((row for row in items if row["dimension"] in MEASURES), max(arguments.workers or joblib.cpu_count(), 1))
     if strange:
         print(f"oracle: left out, there is no measure for {', '.join(sorted(strange))}", file=sys.stderr)
     if not found:

@@ -19,14 +19,15 @@ BUILDER = ROOT / "builder"
 STAGES = {"sources", "plan", "render", "measure", "label", "shard", "card", "validate", "audit", "publish"}
 FOUNDATIONS = {
     "records", "errors", "keys", "seeds", "dimensions", "acoustics", "recipe", "carrying", "splits", "strict_yaml", "corpora", "cuts",
-    "columns", "corpus_recipe", "croissant", "croissant_faults", "dask_engine",
+    "columns", "commands", "copying", "corpus_recipe", "croissant", "croissant_faults", "dask_engine",
     "dask_team", "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
     "duplicates", "kept", "recordings", "stamps",
     "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "places", "printout",
+    "progress",
     "readiness", "release", "shortcuts", "sight", "truth", "workers", "glance", "spelling", "tables",
 }  # fmt: skip
 COMPOSERS = {
-    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "progress", "remote",
+    "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "remote",
     "report", "resume",
     "rows", "show", "__main__", "__init__",
 }  # fmt: skip

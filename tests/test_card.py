@@ -156,7 +156,7 @@ def test_a_damaged_audit_is_told(dataset: Path, content: str, capsys: pytest.Cap
     before = (dataset / CARD).read_bytes()
     (dataset / release.AUDIT).write_text(content)
     assert main(["card", "--dataset", str(dataset)]) == 1
-    assert re.search(r"audit\.json is damaged \(.*\): run `vocalgrad audit` again", capsys.readouterr().err)
+    assert re.search(r"audit\.json is damaged \(.*\): run `vocalgrad audit --dataset .*`", capsys.readouterr().err)
     assert (dataset / CARD).read_bytes() == before
 
 

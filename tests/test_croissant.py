@@ -344,7 +344,7 @@ def test_a_planted_fault_is_found(dataset: Path, spoil: Spoil, said: str) -> Non
     path.write_text(json.dumps(described))
     faults = list(croissant_faults.faults(dataset, read_manifest(dataset)))
     assert any(fault.startswith(f"croissant.json: {said}") for fault in faults), faults
-    assert all("\n" not in fault and fault.endswith(": run `vocalgrad card`") for fault in faults)
+    assert all("\n" not in fault and fault.endswith(f": run `vocalgrad card --dataset {dataset}`") for fault in faults)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "null", '"x"', '{"@context": {}}'])
@@ -373,11 +373,12 @@ def test_validation_and_publication_look_at_it(dataset: Path) -> None:
     manifest = read_manifest(dataset)
     described = json.loads(path.read_text())
     path.write_text(json.dumps({**described, "version": "9.9.9", "description": "see /home/me/notes"}))
-    said = "croissant.json: version 9.9.9 isn't the manifest's 0.1.0+seed.1: run `vocalgrad card`"
+    again = f"run `vocalgrad card --dataset {dataset}`"
+    said = f"croissant.json: version 9.9.9 isn't the manifest's 0.1.0+seed.1: {again}"
     assert said in release.faults(dataset, manifest)
     faults = validate.check(dataset, lambda sound, row: {})
     assert said in faults
     assert "croissant.json: holds a local path (/home/...)" in faults
     path.unlink()
-    assert release.faults(dataset, manifest) == ["croissant.json: missing: run `vocalgrad card`"]
+    assert release.faults(dataset, manifest) == [f"croissant.json: missing: {again}"]
     assert any(fault.startswith("croissant.json: can't be read") for fault in validate.check(dataset, lambda sound, row: {}))

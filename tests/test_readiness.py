@@ -70,15 +70,23 @@ def test_a_version_that_is_ready_is_told_what_to_run(check: Check, audited: Path
     assert (status, err) == (0, "")
     assert "is release 0.1.0+seed.1, made by this code from this recipe, and its audit passed. Next:" in out
     commands = [line.strip() for line in out.splitlines() if line.startswith("  ")]
-    assert commands[:2] == ["make publish REPO=org/name DRY=1", "make publish REPO=org/name"]
-    assert commands[2].endswith("vocalgrad pull-check org/name@v0.1.0-seed.1")
+    assert commands[:3] == [
+        f"vocalgrad publish org/name --dataset {audited} --dry-run",
+        f"vocalgrad publish org/name --dataset {audited}",
+        "vocalgrad pull-check org/name@v0.1.0-seed.1",
+    ]
 
 
-def test_without_a_dataset_the_source_is_checked(check: Check, tmp_path: Path) -> None:
+def test_without_a_dataset_the_source_is_checked(check: Check, audited: Path, tmp_path: Path) -> None:
     """It isn't a fault that nothing is built; building comes next."""
     status, out, _ = check(dataset=tmp_path / "none")
     assert status == 0
-    assert out.endswith(f"{tmp_path / 'none'}/ isn't built. Next:\n  make build\n  make release\n")
+    none, recipe_path = tmp_path / "none", audited.parent / "noise.yaml"
+    assert out.splitlines()[-3:] == [
+        f"{none}/ isn't built. Next:",
+        f"  vocalgrad build --recipe {recipe_path} --out {none}",
+        f"  vocalgrad release-check --recipe {recipe_path} --dataset {none}",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +145,7 @@ def test_a_machine_without_git_is_told(source: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("name", "key", "value", "told"),
     [
-        ("manifest.json", "version", "0.0.9", "it's of version 0.0.9, the recipe of 0.1.0: run `make build` again"),
+        ("manifest.json", "version", "0.0.9", "it's of version 0.0.9, the recipe of 0.1.0: run `vocalgrad build --recipe "),
         ("manifest.json", "recipe_sha256", "0", "it was built from another recipe, or this one has changed"),
         ("manifest.json", "release", "x", "release 'x' isn't <version>+seed.<n>"),
         ("reports/loudness/test-00000-of-00001.json", "factory_digest", "0", "it was made by other code or packages than are here"),
@@ -159,7 +167,7 @@ def test_a_dataset_that_is_not_this_version_is_refused(
 def test_a_dataset_that_was_not_audited_is_refused(check: Check, audited: Path, tmp_path: Path) -> None:
     """With the command that audits it."""
     dataset = Path(shutil.copytree(audited, tmp_path / "ds", ignore=shutil.ignore_patterns("audit")))
-    assert "audit/audit.json: missing: run `vocalgrad audit`" in check(dataset=dataset)[2]
+    assert f"audit/audit.json: missing: run `vocalgrad audit --dataset {dataset}`" in check(dataset=dataset)[2]
 
 
 def test_a_damaged_manifest_is_told(check: Check, audited: Path, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_manifest_without_a_release_has_no_tag(name: str | None) -> None:
 
 def test_a_folder_without_a_dataset_is_refused(tmp_path: Path) -> None:
     """With how to build one."""
-    with pytest.raises(NotFound, match="build one with `make build`"):
+    with pytest.raises(NotFound, match=f"build one there with `vocalgrad build --out {tmp_path}`"):
         release.read(tmp_path)
 
 
@@ -85,12 +85,12 @@ def test_files_that_the_manifest_does_not_know_are_named(dataset: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("audit/audit.json", "run `vocalgrad audit`"),
-        ("audit/report.html", "run `vocalgrad audit`"),
-        ("README.md", "run `vocalgrad card`"),
-        ("example.png", "run `vocalgrad card`"),
-        ("ATTRIBUTION.md", "run `vocalgrad card`"),
-        ("croissant.json", "run `vocalgrad card`"),
+        ("audit/audit.json", "run `vocalgrad audit --dataset {dataset}`"),
+        ("audit/report.html", "run `vocalgrad audit --dataset {dataset}`"),
+        ("README.md", "run `vocalgrad card --dataset {dataset}`"),
+        ("example.png", "run `vocalgrad card --dataset {dataset}`"),
+        ("ATTRIBUTION.md", "run `vocalgrad card --dataset {dataset}`"),
+        ("croissant.json", "run `vocalgrad card --dataset {dataset}`"),
         ("data/loudness/test-00000-of-00001.parquet", "build the dataset again"),
         ("reports/loudness/test-00000-of-00001.json", "build the dataset again"),
     ],
@@ -98,7 +98,7 @@ def test_files_that_the_manifest_does_not_know_are_named(dataset: Path) -> None:
 def test_missing_files_are_named_with_what_makes_them(dataset: Path, name: str, advice: str) -> None:
     """Every kind of file of a dataset."""
     (dataset / name).unlink()
-    assert release.faults(dataset, read_manifest(dataset)) == [f"{name}: missing: {advice}"]
+    assert release.faults(dataset, read_manifest(dataset)) == [f"{name}: missing: {advice.format(dataset=dataset)}"]
 
 
 def test_an_audit_that_failed_is_refused(dataset: Path) -> None:
@@ -113,7 +113,7 @@ def test_an_audit_that_says_nothing_is_refused(dataset: Path, content: str) -> N
     """An empty file isn't a passed audit."""
     (dataset / release.AUDIT).write_text(content)
     (fault,) = release.faults(dataset, read_manifest(dataset))
-    assert "run `vocalgrad audit` again" in fault
+    assert f"run `vocalgrad audit --dataset {dataset}`" in fault
 
 
 @pytest.mark.parametrize("values", [{"manifest_sha256": None}, {"manifest_sha256": "0" * 64}, {"release": "0.1.0+seed.2"}])
@@ -141,7 +141,8 @@ def test_a_card_of_another_build_is_refused(dataset: Path, old: str, new: str) -
     """`datasets` caches by the card: its version, digests and counts must be those of the manifest."""
     rewrite(dataset / "README.md", lambda text: re.sub(old, new, text, count=1))
     faults = release.faults(dataset, read_manifest(dataset))
-    assert all(fault.startswith("README.md: configuration all") and fault.endswith(": run `vocalgrad card`") for fault in faults)
+    again = f"run `vocalgrad card --dataset {dataset}`"
+    assert all(fault.startswith("README.md: configuration all") and fault.endswith(f": {again}") for fault in faults)
     assert len(faults) == 1
 
 

@@ -205,6 +205,35 @@ def test_a_swap_that_is_killed_anywhere_loses_nothing(tmp_path: Path, exchange: 
     assert texts == {"new"}
 
 
+def test_a_swap_by_copying_that_is_killed_anywhere_ends_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the working folder, which stays the same folder: what has a manifest is whole; once marked, the new dataset gets there."""
+    for step in range(1, 99):
+        place = tmp_path / str(step)
+        out, partial = place / "ds", resume.partial_of(place / "ds")
+        for folder, text, shards in ((out, "old", ("p/one", "p/gone")), (partial, "new", ("p/one", "p/two"))):
+            manifest = json.dumps({"text": text, "shards": [{"shard": name} for name in shards]})
+            layout.write_text(manifest, folder / "manifest.json")
+            layout.write_text(text, folder / "README.md")
+            for name in shards:
+                layout.write_text(text, folder / "data" / f"{name}.parquet")
+        old, new = contents(out), contents(partial)
+        monkeypatch.chdir(out)
+        went_on = killed_at(step, lambda partial=partial, out=out: resume.swap(partial, out))  # type: ignore[misc]
+        there = contents(out)
+        ends_new = (place / "ds.partial.swap").exists() or there == new
+        assert "manifest.json" not in there or there in (old, new)
+        resume.check_replaceable(out)
+        with resume.locked(out, shared=True):
+            resume.go_on(out, lambda line: None)
+        assert contents(out) == (new if ends_new else old)
+        assert sorted(path.name for path in place.iterdir()) == (["ds"] if ends_new else ["ds", "ds.partial"])
+        assert Path.cwd().samefile(out)
+        if not went_on:
+            break
+    assert step > 8
+    assert ends_new
+
+
 def test_what_a_cut_off_swap_has_left_is_told(tmp_path: Path) -> None:
     """The old dataset is put back where there's none, removed where the new one is there; a user's own copy isn't touched."""
     out, old, users = tmp_path / "ds", tmp_path / "ds.partial.old", tmp_path / "ds.old"
@@ -291,6 +320,7 @@ def test_a_build_on_a_small_disk_says_so_and_goes_on_elsewhere(
 ) -> None:
     """Exit 1 with where and what to do, no traceback; only whole files are left, and with more space the bytes are the unbroken build's."""
     full = small_disk / "ds"
+    subprocess.run(["mount", "-o", "remount,size=400k", str(small_disk)], check=True)
     assert main(["build", "--recipe", str(source / "noise.yaml"), "--out", str(full), "--workers", "1"]) == 1
     said = capsys.readouterr().err
     assert "no space left on the disk to write" in said
@@ -300,6 +330,21 @@ def test_a_build_on_a_small_disk_says_so_and_goes_on_elsewhere(
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
     build(source, full)
     assert contents(full) == contents(out)
+
+
+def test_a_disk_that_is_much_too_small_is_told_before_any_work(small_disk: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nine clips of 50 kB into 0.2 MB: both figures, and nothing is made. What's there of them already needs no more room."""
+    full, partial = small_disk / "ds", small_disk / "ds.partial"
+    assert main(["build", "--recipe", str(source / "noise.yaml"), "--out", str(full), "--workers", "1"]) == 1
+    said = capsys.readouterr()
+    assert f"9 clips need about 0.5 MB more on the disk of {partial}, and 0.2 MB are free: " in said.err
+    assert "validate" not in said.out
+    assert not list(small_disk.rglob("*.parquet"))
+    (partial / "data").mkdir(parents=True, exist_ok=True)
+    (partial / "data" / "some.parquet").write_bytes(bytes(150_000))
+    resume.check_room(full, 200_000, "4 clips")
+    with pytest.raises(VocalgradError, match=r"9 clips need about 0\.3 MB more"):
+        resume.check_room(full, 450_000, "9 clips")
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------

@@ -592,7 +592,7 @@ def test_an_index_out_of_reach_names_every_file_and_the_way_without(tmp_path: Pa
     assert lines[: len(names)] == [f"  {name}: no package index that pip is configured for offers it" for name in names]
     assert lines[len(names) :] == [
         "Check the network and pip's index settings and run the same command again (what arrived is kept),",
-        "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml",
+        "or build from synthesis alone, with another recipe and OUT: make build RECIPE=recipes/synthesis.yaml OUT=synthesis",
     ]
 
 
