@@ -26,6 +26,7 @@ from builder.errors import CorpusUnavailable, RecipeError, StoreFault
 from builder.layouts import Listed, Unlisted
 from builder.licences import Terms
 from builder.records import Reason
+from builder.words import counted
 
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
 NEEDED_COLUMNS = ("path", "speaker", "licence")
@@ -137,7 +138,7 @@ def load(path: Path) -> Corpus:
         raise RecipeError(faults)
     if missing:
         raise CorpusUnavailable(
-            f"corpus {corpus.name}: {len(missing)} of {len(corpus.files)} files can't be had:\n"
+            f"corpus {corpus.name}: {len(missing)} of {counted(len(corpus.files), 'file')} can't be had:\n"
             + "\n".join(f"  {line}" for line in missing)
             + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
             + "or build from synthesis alone: make build RECIPE=recipes/synthesis.yaml"
@@ -273,7 +274,7 @@ def _limited(found: Sequence[Listed], limit: int | None, max_per_speaker: int | 
             if most is None or seen[group] <= most:
                 taken.append(item)
         if len(taken) < len(kept):
-            detail = f"{len(kept) - len(taken)} recordings over the {'limit' if of_all else 'max_per_speaker'} of {most}"
+            detail = f"{counted(len(kept) - len(taken), 'recording')} over the {'limit' if of_all else 'max_per_speaker'} of {most}"
             refused.append(Unlisted("limit" if of_all else "max_per_speaker", Reason.OVER_LIMIT, detail, len(kept) - len(taken)))
         kept = taken
     return kept, refused

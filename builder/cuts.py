@@ -29,6 +29,7 @@ from builder.corpora import Corpus, Recording
 from builder.errors import NotFound, Refused
 from builder.recipe import SpeechRule
 from builder.records import BoolArray, FloatArray, Reason, Sound
+from builder.words import counted
 
 QUIETEST_DBFS = -60.0
 WHOLE_SHARE = 0.95
@@ -146,10 +147,11 @@ def _read_cached(
     wild = ~(np.abs(samples) < LARGEST_SAMPLE)
     if np.any(wild):
         raise Refused(
-            Reason.NOT_FINITE, f"{int(np.sum(wild))} samples aren't finite numbers, or are beyond {LARGEST_SAMPLE:g} times full scale"
+            Reason.NOT_FINITE,
+            f"{counted(int(np.sum(wild)), 'sample is', 'samples are')} not finite, or beyond {LARGEST_SAMPLE:g} times full scale",
         )
     if samples.shape[1] > 1 and channels == "mono":
-        raise Refused(Reason.NOT_MONO, f"{samples.shape[1]} channels, and the recipe takes mono only")
+        raise Refused(Reason.NOT_MONO, f"{counted(samples.shape[1], 'channel')}, and the recipe takes mono only")
     if found_hz < min_rate_hz:
         raise Refused(Reason.RATE_TOO_LOW, f"{found_hz} Hz, at least {min_rate_hz} Hz are needed")
     if len(samples) == 0:
@@ -287,10 +289,10 @@ def _check_cut(cut: Sound, whole: Sound, rule: SpeechRule) -> None:
     """Refuse a cut that is too quiet, clipped, noisy, mostly unvoiced, or holds a click far above its speech."""
     loud_dbfs = float(np.percentile(meters.frame_level_db(cut).value, 95))
     if loud_dbfs < rule.min_level_dbfs:
-        raise Refused(Reason.TOO_QUIET, f"loud frames at {loud_dbfs:.0f} dBFS, at least {rule.min_level_dbfs:.0f} dBFS are needed")
+        raise Refused(Reason.TOO_QUIET, f"loud frames at {loud_dbfs:.1f} dBFS, at least {rule.min_level_dbfs:g} dBFS are needed")
     clipped = _clipped(cut.samples)
     if clipped > rule.max_clipped:
-        raise Refused(Reason.CLIPPED, f"{clipped} samples at full scale, at most {rule.max_clipped} are allowed")
+        raise Refused(Reason.CLIPPED, f"{counted(clipped, 'sample')} at full scale, the most allowed is {rule.max_clipped}")
     peak_dbfs = audio.peak_dbfs(audio.at_reference_level(cut))
     if peak_dbfs > audio.PEAK_LIMIT_DBFS:
         over_db = peak_dbfs - audio.REFERENCE_LUFS
@@ -299,10 +301,10 @@ def _check_cut(cut: Sound, whole: Sound, rule: SpeechRule) -> None:
     floor_db = np.percentile(meters.frame_level_db(whole).value, 2)
     snr_db = float(np.percentile(level_db[speech], 80) - floor_db) if speech.any() else 0.0
     if snr_db < rule.min_snr_db:
-        raise Refused(Reason.NOISY, f"speech {snr_db:.0f} dB over the floor, at least {rule.min_snr_db:.0f} dB are needed")
+        raise Refused(Reason.NOISY, f"speech {snr_db:.1f} dB over the floor, at least {rule.min_snr_db:g} dB are needed")
     voiced = float(praat.f0_autocorrelation_hz(cut).valid.mean())
     if voiced < rule.min_voiced:
-        raise Refused(Reason.UNVOICED, f"{voiced:.0%} voiced, at least {rule.min_voiced:.0%} is needed")
+        raise Refused(Reason.UNVOICED, f"{voiced:.1%} voiced, at least {rule.min_voiced:.1%} is needed")
 
 
 def _clipped(samples: FloatArray) -> int:

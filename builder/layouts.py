@@ -22,6 +22,7 @@ from builder import places
 from builder.errors import CorpusUnavailable
 from builder.records import Reason
 from builder.strict_yaml import Strict
+from builder.words import counted
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".g722")
 SEX_WORDS = {
@@ -363,7 +364,9 @@ def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
     listing.found += [Listed(member, speaker, rule.sex, None, texts.get(name_of[member])) for member, speaker in taken.items()]
     for pattern, count in left_out.items():
         if count:
-            listing.refused.append(Unlisted(rule.pattern, Reason.LEFT_OUT, f"{count} files match {pattern} of leave_out", count))
+            listing.refused.append(
+                Unlisted(rule.pattern, Reason.LEFT_OUT, f"{counted(count, 'file matches', 'files match')} {pattern} of leave_out", count)
+            )
 
 
 LAYOUTS: Mapping[str, Callable[[Path, LayoutRule, Listing], None]] = {

@@ -22,7 +22,8 @@ from builder.dimensions import BY_NAME, Dimension
 from builder.errors import RecipeError
 from builder.records import Margins
 from builder.seeds import PUBLIC_BELOW, SecretSeed, name_of
-from builder.strict_yaml import Strict, YamlFile, checked, nearest, one_of
+from builder.strict_yaml import Strict, YamlFile, checked, one_of
+from builder.words import nearest
 
 SPLITS = ("train", "validation", "test")
 SplitName = Literal["train", "validation", "test"]

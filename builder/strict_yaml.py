@@ -6,7 +6,6 @@ aliases, merge keys, dates, octal or sexagesimal numbers, and `no` is a word (it
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from builder.words import nearest, unknown
 
 Model = TypeVar("Model", bound=BaseModel)
 Where = tuple[Any, ...]
@@ -155,14 +156,8 @@ def one_of(value: str, known: Mapping[str, Any] | Sequence[str], what: str) -> s
         With the nearest known value, and all of them.
     """
     if value not in known:
-        raise ValueError(f"unknown {what} {value!r}{nearest(value, list(known))}; known: {', '.join(known)}")
+        raise ValueError(unknown(what, value, list(known)))
     return value
-
-
-def nearest(key: str, known: Sequence[str]) -> str:
-    """A hint such as " (did you mean 'seed'?)"; empty where nothing is near."""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def checked(model: type[Model], values: Mapping[str, Any], files: Sequence[YamlFile], faults: list[str]) -> Model | None:
