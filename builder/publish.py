@@ -177,9 +177,8 @@ class Remote:
             added = [CommitOperationAdd(name, release.files[name].path) for name in batch]  # hashed anew: a file may have changed
             patiently(lambda added=added: self._preupload(added, pr), f"upload to {self.repo_id}", self.say)  # type: ignore[misc]
             done += added
-            self.say(
-                f"upload   {len(done)} of {counted(len(names), 'file is', 'files are')} on the Hub, {_megabytes(release, names[: len(done)])}"
-            )
+            there = f"{len(done)} of {counted(len(names), 'file is', 'files are')} on the Hub"
+            self.say(f"upload   {there}, {_megabytes(release, names[: len(done)])}")
         return done
 
     def _preupload(self, added: list[CommitOperationAdd], pr: bool) -> None:

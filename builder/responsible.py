@@ -125,8 +125,8 @@ def _collection(manifest: Mapping[str, Any], found: Facts) -> str:
     return (
         f"Made by a program: {carriers}. Clips by kind of source: {_counts(found.kinds)}. One property of each labelled clip is swept, "
         "rising in one clip of a pair and falling in the other. The label is what is then measured in the published samples, never "
-        f"what was asked for: {published} of {counted(tried, 'pair that was tried was', 'pairs that were tried were')} published, the others "
-        "were rejected and counted by reason. No person annotated or listened to them."
+        f"what was asked for: {published} of {counted(tried, 'pair that was tried was', 'pairs that were tried were')} published, the "
+        "others were rejected and counted by reason. No person annotated or listened to them."
     )
 
 
@@ -143,7 +143,8 @@ def _limitations(manifest: Mapping[str, Any], found: Facts) -> list[str]:
         f"Clips are {manifest['recipe']['sample_rate_hz']} Hz, a few seconds long, and one property at a time rises or falls once: scores "
         "say nothing about other sounds, about changes that come and go, or about several at once.",
         f"{counted(found.n_clips - found.n_controls, 'labelled clip comes', 'labelled clips come')} from "
-        f"{counted(found.n_sources, 'source')}, controls' included: clips of one source aren't independent, so intervals must cluster on source_id.",
+        f"{counted(found.n_sources, 'source')}, controls' included: clips of one source aren't independent, so intervals must cluster on "
+        "source_id.",
     ]
     if found.n_real:
         splits = _counts(Counter(found.speakers.values()))
@@ -185,8 +186,9 @@ def _biases(manifest: Mapping[str, Any], found: Facts) -> list[str]:
 def _personal(found: Facts) -> list[str]:
     if not found.n_real:
         return ["None: all sounds are synthesised, and no voice is that of a person."]
+    people = counted(len(found.speakers), "real person", "real people")
     return [
-        f"{counted(found.n_real, 'clip holds', 'clips hold')} voices of {counted(len(found.speakers), 'real person', 'real people')}. They come out of the corpora that "
+        f"{counted(found.n_real, 'clip holds', 'clips hold')} voices of {people}. They come out of the corpora that "
         f"prov:wasDerivedFrom names, under the licence that each row names ({_names(sorted(found.voice_licences))}). A voice can identify "
         "a person; speaker_id is the name that the corpus gives to the speaker, which may be the speaker's own.",
         "The build makes no attempt to identify anyone; sex, language and words are those that the recipe of the corpus tells. It isn't "
@@ -204,9 +206,8 @@ def _uses(found: Facts) -> list[str]:
         "clinical use.",
     ]
     if found.n_controls:
-        lines.append(
-            f"{counted(found.n_controls, 'flat control tells', 'flat controls tell')} a model's bias towards one answer; there is no right one."
-        )
+        controls = counted(found.n_controls, "flat control tells", "flat controls tell")
+        lines.append(f"{controls} a model's bias towards one answer; there is no right one.")
     return lines
 
 
