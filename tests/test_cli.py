@@ -217,7 +217,7 @@ def test_an_unknown_shard_is_named_beside_known_ones(run: Run, tiny: tuple[Path,
     """And nothing is written."""
     for name, hint in (
         ("x", "; it has loudness/train-00000-of-00001, "),
-        ("loudness/tets-00000-of-00001", " (did you mean 'loudness/test-0"),
+        ("loudness/tets", " (did you mean 'loudness/test-0"),
     ):
         said = run("shard", name, "--recipe", tiny[0], "--out", tmp_path / "out")
         assert said.status == 1
