@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from builder import places
 from builder.errors import CorpusUnavailable
 from builder.records import Reason
-from builder.strict_yaml import Strict
+from builder.strict_yaml import Strict, spelt
 from builder.words import counted
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".g722")
@@ -71,7 +71,7 @@ class LayoutRule(Strict):
     mic: Literal["mic1", "mic2"] = "mic1"
     parts: Strings | None = None
     transcript: Literal["normalized", "original"] = "original"
-    table: Annotated[str, Field(pattern=r"^[\w.-]+\.tsv$")] = "validated.tsv"
+    table: Annotated[str, spelt(r"[\w.-]+[.]tsv", "the name of a .tsv file")] = "validated.tsv"
     unknown_speakers: Literal["refuse", "together"] = "refuse"
     pattern: Annotated[str, Field(min_length=1)] = "*"
     leave_out: Strings = ()
