@@ -27,6 +27,7 @@ from builder.corpora import Recording
 from builder.cuts import Cut, Survey, Syllable
 from builder.keys import digest, seed_of
 from builder.plan import Plan
+from builder.words import counted
 
 RELEASE = Path(__file__).parent.parent / "recipes" / "release.yaml"
 SYLLABLES_PER_CUT = (2, 3, 3)
@@ -130,17 +131,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     clock.lap("digests again, as when resuming")
     some = [shard for shard in made.shards if shard.index == 0]
     tried = [pair for shard in some for cell, count in shard.wanted[:1] for pair in itertools.islice(plan.candidates(shard, cell), count)]
-    clock.lap(f"{len(tried)} first candidates of {len(some)} cells")
+    clock.lap(f"{counted(len(tried), 'first candidate')} of {counted(len(some), 'cell')}")
 
     print("\n" + "\n".join(clips(made)))
     n_pairs = sum(shard.n_wanted for shard in made.shards if not shard.controls)
     speakers = Counter(made.split_of.values())
-    print("\n" + ", ".join(f"{speakers[split]} speakers in {split}" for split in used.splits))
+    print("\n" + ", ".join(f"{counted(speakers[split], 'speaker')} in {split}" for split in used.splits))
     print("refused by the splits: " + (", ".join(f"{reason} {count}" for reason, count in made.refused.items()) or "nothing"))
     for item in made.shortages:
         print(item)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
-    print(f"{n_pairs} pairs in {len(made.shards)} shards, plan {whole[:16]}")
+    print(f"{counted(n_pairs, 'pair')} in {counted(len(made.shards), 'shard')}, plan {whole[:16]}")
     print(f"{clock.total_s:.1f} s ({clock.cpu_s:.1f} s of CPU), {peak_mb:.0f} MB at most")
 
 

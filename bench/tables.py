@@ -8,6 +8,7 @@ from bench.clock import Seconds, add
 from bench.floor import Floor
 from bench.scaling import Runs
 from bench.stages import OVERHEAD, STAGES, Spent
+from builder.words import counted
 
 N_ANALYSES = 12
 """Analyses that are listed, the costliest ones."""
@@ -91,8 +92,8 @@ def summary(spent: Sequence[Spent], found: Sequence[Floor]) -> Iterator[str]:
     whole, least = total(spent), summed(found)
     n = whole.n_published
     yield (
-        f"{n} clips of {whole.audio_s / n:.2f} s published of {whole.n_tried} tried, {n / whole.n_sources:.1f} per source; one process: "
-        f"{n / whole.wall_s:.1f} published and {whole.n_tried / whole.wall_s:.1f} tried clips per second (wall)"
+        f"{counted(n, 'clip')} of {whole.audio_s / n:.2f} s published of {whole.n_tried} tried, {n / whole.n_sources:.1f} per source; "
+        f"one process: {n / whole.wall_s:.1f} published and {whole.n_tried / whole.wall_s:.1f} tried clips per second (wall)"
     )
     yield (
         f"all-in {1000.0 * whole.cpu_s / n:.1f} ms of CPU per published clip, {1000.0 * whole.cpu_s / whole.n_tried:.1f} per tried one, "
@@ -108,16 +109,19 @@ def summary(spent: Sequence[Spent], found: Sequence[Floor]) -> Iterator[str]:
 
 def scaling(one: Runs, every: Runs) -> Iterator[str]:
     """All cores against one, and the workers' memory."""
-    times = f"{len(one.wall_s)} run{'s' * (len(one.wall_s) > 1)} of each"
-    yield f"workers on their own cores, {times} in turns, over the same {one.n_tried} clips ({one.n_published} published)"
+    times = f"{counted(len(one.wall_s), 'run')} of each"
+    yield f"workers on their own cores, {times} in turns, over the same {counted(one.n_tried, 'clip')} ({one.n_published} published)"
     for runs in (one, every):
         seconds = ", ".join(f"{wall_s:.1f}" for wall_s in runs.wall_s)
         yield (
-            f"{runs.n_workers} worker{'s' * (runs.n_workers > 1)}: {seconds} s; {runs.n_published / runs.median_s:.1f} published and "
+            f"{counted(runs.n_workers, 'worker')}: {seconds} s; {runs.n_published / runs.median_s:.1f} published and "
             f"{runs.n_tried / runs.median_s:.1f} tried clips per second (median); they had their cores {runs.core_share:.0%} of the time"
         )
     ratio, grown = one.median_s / every.median_s, every.median_cpu_s / one.median_cpu_s - 1.0
-    yield f"{every.n_workers} workers against 1: {ratio:.2f} times as fast by the clock; CPU time of the same work {100.0 * grown:+.0f} %"
+    yield (
+        f"{counted(every.n_workers, 'worker')} against 1: {ratio:.2f} times as fast by the clock; "
+        f"CPU time of the same work {100.0 * grown:+.0f} %"
+    )
     if min(one.core_share, every.core_share) < QUIET:
         yield "other programs had much of the cores: the clock says little"
     peaks = ", ".join(f"{peak_mb:.0f}" for runs in (one, every) for peak_mb in runs.peak_mb.values())

@@ -26,6 +26,7 @@ from builder.dimensions import DIMENSIONS
 from builder.errors import Refused
 from builder.fill import Context
 from builder.records import FloatArray, PairPlan, ShardPlan, Sound, Source
+from builder.words import counted
 
 CATEGORY = {dimension.name: dimension.paper_category for dimension in DIMENSIONS if dimension.paper_category}
 RATES_HZ = (16_000, 48_000)
@@ -137,7 +138,7 @@ def table(found: Rendering) -> Iterator[str]:
     """Rendering beside rendering."""
     yield (
         f"rendering alone, {found.n_clips} stretches of speech of 5 s, rising and falling: ms of CPU per clip "
-        f"({found.n_passed_over} recordings passed over: one of the nine is refused there)"
+        f"({counted(found.n_passed_over, 'recording')} passed over: one of the nine is refused there)"
     )
     heads = [f"{what} {rate_hz // 1000}k" for rate_hz in RATES_HZ for what in ("ours", "sham", "theirs", "ratio")]
     yield f"{'dimension':<14}{'category':<18}" + "".join(f"{head:>12}" for head in heads)

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from builder import __version__, pin_threads
+from builder.words import counted, nearest, unknown
 
 if TYPE_CHECKING:
     from builder.engines import Engine
@@ -34,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     pin_threads()
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments, strange = parser.parse_known_args(argv)
+    if strange:
+        arguments.parser.refuse(strange)
     if getattr(arguments, "scheduler", None) is not None and arguments.engine != "dask":
         parser.error(f"--scheduler {arguments.scheduler} is for --engine dask: add that, or leave --scheduler out")
     _heed_signals()
@@ -68,14 +71,28 @@ def _heed_signals() -> None:
         signal.signal(signal.SIGHUP, stop)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vocalgrad", description="A factory for directional acoustic-perception datasets.")
+class _Parser(argparse.ArgumentParser):
+    """A parser that names the nearest known word for one that it doesn't know."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, unknown("name", value, list(action.choices)))
+
+    def refuse(self, strange: Sequence[str]) -> NoReturn:
+        """End with what is wrong about arguments that no option takes."""
+        options = [option for action in self._actions for option in action.option_strings]
+        told = [f"{word}{nearest(word.partition('=')[0], options) if word.startswith('-') else ''}" for word in strange]
+        self.error(f"unknown: {', '.join(told)}; `{self.prog} --help` lists what it takes")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="vocalgrad", description="A factory for directional acoustic-perception datasets.")
     parser.add_argument("--version", action="version", version=f"vocalgrad {__version__}")
     stages = parser.add_subparsers(dest="command", required=True, metavar="STAGE")
 
-    def stage(name: str, run: Callable[[argparse.Namespace], int], text: str, *, planned: bool = False) -> argparse.ArgumentParser:
+    def stage(name: str, run: Callable[[argparse.Namespace], int], text: str, *, planned: bool = False) -> _Parser:
         added = stages.add_parser(name, help=text, description=text)
-        added.set_defaults(run=run)
+        added.set_defaults(run=run, parser=added)
         if planned:
             added.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe file (default: %(default)s)")
             said = "seed to use instead of the recipe's: a number, or env:NAME for a secret in an environment variable"
@@ -244,7 +261,7 @@ def _sources(arguments: argparse.Namespace) -> int:
     for speaker in sorted(found.of_owner):
         columns = "".join(f"{usable[speaker, kind]:>11}" for kind in gathered.by_kind)
         print(f"{speaker:<30}{gathered.sex.get(speaker) or '?':<5}{found.of_owner[speaker]:<12}{columns}")
-    print(f"{len(found.of_owner)} speakers, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
+    print(f"{counted(len(found.of_owner), 'speaker')}, " + ", ".join(f"{len(specs)} {kind}" for kind, specs in gathered.by_kind.items()))
     _print_bandwidths(gathered.bandwidth_hz)
     used = Counter(spec.licence for specs in gathered.by_kind.values() for spec in specs)
     print("licences: " + (", ".join(f"{name} {n}" for name, n in sorted(used.items())) or "none"))
@@ -263,7 +280,8 @@ def _print_bandwidths(bandwidth_hz: Mapping[str, float]) -> None:
         needing.setdefault(dimension.band.needs_hz, []).append(dimension.name)
     for needs_hz, names in sorted(needing.items()):
         reach = sum(found >= needs_hz for found in bandwidth_hz.values())
-        print(f"{reach} of {len(bandwidth_hz)} recordings reach up to {needs_hz:.0f} Hz: {', '.join(names)}")
+        limit = f"up to {needs_hz:.0f} Hz" if needs_hz else "far enough, whatever their bandwidth"
+        print(f"{reach} of {counted(len(bandwidth_hz), 'recording reaches', 'recordings reach')} {limit}: {', '.join(names)}")
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -281,7 +299,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         print(f"{'short' if shortage.fatal else 'tight'}: {shortage}")
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
-    print(f"{n_pairs} pairs and {n_controls} controls, {2 * n_pairs + n_controls} clips")
+    print(f"{counted(n_pairs, 'pair')} and {counted(n_controls, 'control')}, {counted(2 * n_pairs + n_controls, 'clip')}")
     print(f"release {planned.recipe.release}, plan {planned.digest[:16]}")
     first = next(plan.candidates(planned.shards[0], planned.shards[0].wanted[0][0]), None)
     if first is not None:
@@ -306,7 +324,8 @@ def _render(arguments: argparse.Namespace) -> int:
     target = arguments.to or Path(f"{values['id']}.flac")
     target.write_bytes(content)
     same = dataset.same_bytes(values, content)
-    print(f"{target}: {len(content)} bytes, sha256 {'equals' if same else 'DIFFERS from'} the published {values['audio_sha256'][:16]}")
+    verdict = f"sha256 {'equals' if same else 'DIFFERS from'} the published {values['audio_sha256'][:16]}"
+    print(f"{target}: {counted(len(content), 'byte')}, {verdict}")
     if not same:
         print("the bytes depend on the code and on pinned packages: compare `versions` in manifest.json", file=sys.stderr)
     return 0 if same else 1
@@ -328,7 +347,9 @@ def _measure(arguments: argparse.Namespace) -> int:
     except Refused as refusal:
         raise VocalgradError(f"{arguments.file}: {refusal}") from refusal
     if not np.all(np.isfinite(samples)):
-        raise VocalgradError(f"{arguments.file}: {int(np.sum(~np.isfinite(samples)))} samples aren't finite numbers; nothing was measured")
+        raise VocalgradError(
+            f"{arguments.file}: {counted(int(np.sum(~np.isfinite(samples))), 'sample')} aren't finite numbers; nothing was measured"
+        )
     sound = Sound(samples if samples.shape[1] == 2 else samples.mean(axis=1), rate)
     contours = measure.measure_all(sound)
     if arguments.json:
@@ -380,7 +401,9 @@ def _shard(arguments: argparse.Namespace) -> int:
     planned, gathered = pipeline.load_plan(arguments.recipe, arguments.seed)
     mine = next((item for item in planned.shards if item.name == arguments.name), None)
     if mine is None:
-        raise NotFound(f"the plan has no shard {arguments.name!r}; it has {', '.join(item.name for item in planned.shards[:4])}, ...")
+        names = [item.name for item in planned.shards]
+        hint = nearest(arguments.name, names) or f"; it has {', '.join(names[:4])}, ..."
+        raise NotFound(f"the plan has no shard {arguments.name!r}{hint}; `vocalgrad plan` lists them")
     filler = Filler(mine, Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz))
     filler.run()
     partial = resume.partial_of(out)
@@ -388,7 +411,7 @@ def _shard(arguments: argparse.Namespace) -> int:
         resume.go_on(out, _say)
         report = pipeline.write_shard(mine, filler, partial, factory_digest())
     print(pipeline.table((report,)))
-    print(f"{layout.parquet_path(partial, mine)}: {report['n_rows']} rows, sha256 {report['parquet_sha256'][:16]}")
+    print(f"{layout.parquet_path(partial, mine)}: {counted(report['n_rows'], 'row')}, sha256 {report['parquet_sha256'][:16]}")
     return 0
 
 
@@ -412,7 +435,7 @@ def _validate(arguments: argparse.Namespace) -> int:
         faults = checks.validated(arguments.dataset, engine, remaker, arguments.again)
     for fault in faults:
         print(fault)
-    print(f"{arguments.dataset}: {n_rows} rows, {len(faults)} faults")
+    print(f"{arguments.dataset}: {counted(n_rows, 'row')}, {counted(len(faults), 'fault')}")
     return 1 if faults else 0
 
 
@@ -479,7 +502,7 @@ def _pull_check(arguments: argparse.Namespace) -> int:
     for fault in faults:
         print(fault)
     n_rows = sum(item["n_rows"] for item in manifest["shards"])
-    print(f"{arguments.version} (commit {fetched.commit}): {n_rows} rows, {len(faults)} faults")
+    print(f"{arguments.version} (commit {fetched.commit}): {counted(n_rows, 'row')}, {counted(len(faults), 'fault')}")
     return 1 if faults else 0
 
 
@@ -495,17 +518,15 @@ def _build_on(engine: Engine, arguments: argparse.Namespace) -> int:
     print(pipeline.table(built.reports))
     some_id, dimension = pipeline.any_clip(built)
     n_clips = sum(report["n_rows"] for report in built.reports)
-    print(
-        f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {n_clips} clips. Now its audit, of every clip ...",
-        flush=True,
-    )
+    print(f"\n{built.out}/ is whole and valid: release {built.plan.recipe.release}, {counted(n_clips, 'clip')}.", flush=True)
+    print("Now its audit, of every clip ...", flush=True)
     found = checks.audited(built.out, engine, say=_say)
     page = f"{built.out / 'audit' / 'report.html'}: figures, pictures and sounds"
     if found["failures"]:
-        print(f"the audit fails in {len(found['failures'])} points; don't publish this. See {page}", file=sys.stderr)
+        print(f"the audit fails in {counted(len(found['failures']), 'point')}; don't publish this. See {page}", file=sys.stderr)
         print("\n".join(f"  {line}" for line in found["failures"]), file=sys.stderr)
         return 1
-    print(f"the audit passes all of its {len(found['gates'])} gates. See {page}. Try next:")
+    print(f"the audit passes all of its {counted(len(found['gates']), 'gate')}. See {page}. Try next:")
     for line in _next_commands(built, arguments.recipe, some_id, dimension):
         print(f"  {line}")
     return 0
@@ -536,20 +557,26 @@ def _export(arguments: argparse.Namespace) -> int:
     from builder import export
 
     counts = export.export(arguments.dataset, arguments.to, arguments.form, arguments.config, arguments.split)
-    print(f"{arguments.to}: {arguments.form} of {arguments.config}: " + ", ".join(f"{split} {n} clips" for split, n in counts.items()))
+    print(
+        f"{arguments.to}: {arguments.form} of {arguments.config}: "
+        + ", ".join(f"{split} {counted(n, 'clip')}" for split, n in counts.items())
+    )
     return 0
 
 
 def _show(arguments: argparse.Namespace) -> int:
     from builder import dataset, show
     from builder.dimensions import BY_NAME
-    from builder.rows import from_json
+    from builder.errors import NotFound
+    from builder.rows import CLIP, from_json
 
     if arguments.id in BY_NAME:
         target = arguments.to or Path(f"{arguments.id}.png")
         show.sheet(dataset.examples(arguments.dataset, arguments.id), target)
         print(target)
         return 0
+    if not arguments.id.startswith(CLIP):
+        raise NotFound(f"{unknown('dimension', arguments.id, list(BY_NAME))}; a clip's identifier begins with {CLIP}")
     values = dataset.row(arguments.dataset, arguments.id)
     pair, _ = from_json(json.loads(values["plan"]))
     target = arguments.to or Path(f"{values['id']}.png")
@@ -566,7 +593,7 @@ def _commit_split(arguments: argparse.Namespace) -> int:
     found = commitments.commit(arguments.dataset, arguments.split, arguments.out, secret)
     print(f"{arguments.out}: publish this now")
     print(f"{secret}: keep this; publish it with the data. Its SHA-256 is the commitment, and without it nothing can be proved")
-    print(f"split {found['split']}, {found['n_rows']} clips, sha256 {found['sha256']}")
+    print(f"split {found['split']}, {counted(found['n_rows'], 'clip')}, sha256 {found['sha256']}")
     seed = layout.read_manifest(arguments.dataset).get("seed")
     if isinstance(seed, int) and seed < PUBLIC_BELOW:
         print(
@@ -585,7 +612,9 @@ def _reveal_split(arguments: argparse.Namespace) -> int:
     if len(faults) > MAX_FAULTS:
         print(f"... and {len(faults) - MAX_FAULTS} more")
     verdict = (
-        f"NOT what was committed to: {len(faults)} differences" if faults else f"what was committed to, all {promised['n_rows']} clips"
+        f"NOT what was committed to: {counted(len(faults), 'difference')}"
+        if faults
+        else f"what was committed to, all {counted(promised['n_rows'], 'clip')}"
     )
     print(f"{arguments.dataset}: split {promised['split']} is {verdict} (sha256 {promised['sha256']})")
     return 1 if faults else 0

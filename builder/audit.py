@@ -18,6 +18,7 @@ from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES
 from builder.keys import digest, rank_of, spoken_key
 from builder.layout import read_rows, split_of, write_json
 from builder.records import CONTROLS, FloatArray, Sound
+from builder.words import counted
 
 KEPT = [
     "id", "dimension", "direction", "tier", "curve", "pair_id", "source_kind", "source_id", "speaker_id", "text", "duration_s",
@@ -394,9 +395,9 @@ def _silence_failures(silence: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _unbalanced_failures(unbalanced: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for cell in unbalanced[:MAX_LINES]:
         what = " x ".join(cell[key] for key in ("dimension", "tier", "curve", "source_kind", "split"))
-        yield f"{what}: {cell['rising']} rising and {cell['falling']} falling clips, must be as many"
+        yield f"{what}: {cell['rising']} rising and {counted(cell['falling'], 'falling clip')}, must be as many"
     if len(unbalanced) > MAX_LINES:
-        yield f"... and {len(unbalanced) - MAX_LINES} more cells out of balance"
+        yield f"... and {counted(len(unbalanced) - MAX_LINES, 'more cell')} out of balance"
 
 
 def _duplicate_failures(duplicates: Mapping[str, Any]) -> Iterator[str]:
@@ -406,4 +407,4 @@ def _duplicate_failures(duplicates: Mapping[str, Any]) -> Iterator[str]:
     ):
         if count:
             named = " and ".join(f"{clip_id} ({split})" for split, clip_id in examples[0]["clips"])
-            yield f"{what} in more than one split: {count} times, must be 0; such as {named}"
+            yield f"{what} in more than one split: {counted(count, 'time')}, must be 0; such as {named}"

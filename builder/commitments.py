@@ -20,6 +20,7 @@ from builder.commands import command
 from builder.errors import DatasetInvalid, NotFound, VocalgradError
 from builder.keys import canonical
 from builder.layout import read_manifest, read_rows, split_of
+from builder.words import counted, unknown
 
 FORMAT = "vocalgrad split commitment 1"
 COMMITTED = ("id", "pair_id", "dimension", "question", "choices", "answer", "answer_index", "direction", "audio_sha256")
@@ -114,8 +115,7 @@ def _rows(root: Path, manifest: Mapping[str, Any], split: str) -> Iterator[Row]:
     """What is committed to of each clip of a split, by identifier; the checksum is that of the bytes, beside it the row's own."""
     shards = [item["shard"] for item in manifest["shards"] if split_of(item["shard"]) == split]
     if not shards:
-        known = ", ".join(sorted({split_of(item["shard"]) for item in manifest["shards"]}))
-        raise NotFound(f"{root} has no split {split!r}; it has {known}")
+        raise NotFound(f"{root}: {unknown('split', split, sorted({split_of(item['shard']) for item in manifest['shards']}))}")
     rows = []
     for name in shards:
         for row in read_rows(root, name, [*COMMITTED, "audio"]):
@@ -140,7 +140,7 @@ def _differences(committed: list[Row], there: list[Row]) -> Iterator[str]:
             )
             if now[name]["published_sha256"] != now[name]["audio_sha256"]:
                 yield f"{name}: the audio's checksum isn't the row's"
-    yield from (f"{name}: stands in {count} rows" for name, count in Counter(row["id"] for row in there).items() if count > 1)
+    yield from (f"{name}: stands in {counted(count, 'row')}" for name, count in Counter(row["id"] for row in there).items() if count > 1)
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -25,6 +25,7 @@ from builder.layouts import Listed, Unlisted
 from builder.licences import Licence, Terms
 from builder.records import Reason
 from builder.spelling import alike, composed, named, words
+from builder.words import counted
 
 TABLE_COLUMNS = ("path", "speaker", "sex", "language", "text", "licence", "attribution")
 NEEDED_COLUMNS = ("path", "speaker", "licence")
@@ -141,7 +142,7 @@ def load(path: Path) -> Corpus:
         raise RecipeError(faults)
     if missing:
         raise CorpusUnavailable(
-            f"corpus {corpus.name}: {len(missing)} of {len(corpus.files)} files can't be had:\n"
+            f"corpus {corpus.name}: {len(missing)} of {counted(len(corpus.files), 'file')} can't be had:\n"
             + "\n".join(f"  {line}" for line in missing)
             + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
             + "or build from synthesis alone, with another recipe and OUT: make build RECIPE=recipes/synthesis.yaml OUT=synthesis"
@@ -299,7 +300,7 @@ def _limited(found: Sequence[Listed], limit: int | None, max_per_speaker: int | 
             if most is None or seen[group] <= most:
                 taken.append(item)
         if len(taken) < len(kept):
-            detail = f"{len(kept) - len(taken)} recordings over the {'limit' if of_all else 'max_per_speaker'} of {most}"
+            detail = f"{counted(len(kept) - len(taken), 'recording')} over the {'limit' if of_all else 'max_per_speaker'} of {most}"
             refused.append(Unlisted("limit" if of_all else "max_per_speaker", Reason.OVER_LIMIT, detail, len(kept) - len(taken)))
         kept = taken
     return kept, refused

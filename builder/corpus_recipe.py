@@ -21,12 +21,13 @@ from builder.layouts import LayoutRule
 from builder.licences import CUSTOM, KNOWN, Terms
 from builder.spelling import named
 from builder.streamed import ColumnRule
-from builder.strict_yaml import Strict, YamlFile, checked, one_of
+from builder.strict_yaml import Strict, YamlFile, checked, one_of, spelt
 
 LANGUAGE = re.compile(r"^[a-z]{2,3}$")
 
 Word = Annotated[str, Field(min_length=1)]
 AsTuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+Language = Annotated[str, spelt("[a-z]{2,3}", "a language code of two or three small letters (ISO 639), such as en")]
 Segment = Annotated[tuple[float, float], AsTuple]
 Segments = Annotated[tuple[Segment, ...], AsTuple]
 VARIABLE = re.compile(r"^\$\{([A-Za-z_][A-Za-z0-9_]*)\}(.*)$")
@@ -82,7 +83,7 @@ class RecordingEntry(Strict):
     member: Word
     speaker: Word
     sex: Literal["f", "m"] | None = None
-    language: Annotated[str, Field(pattern=LANGUAGE.pattern)] | None = None
+    language: Language | None = None
     text: str | None = None
     licence: Word
     attribution: Word
@@ -146,9 +147,9 @@ class FileEntry(Strict):
 
     package: Word | None = None
     file: Word | None = None
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    debian: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
-    version: Annotated[str, Field(pattern=r"^[0-9][A-Za-z0-9.+:~-]*$")] | None = None
+    sha256: Annotated[str, spelt("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits in small letters")] | None = None
+    debian: Annotated[str, spelt("[a-z0-9][a-z0-9+.-]+", "the name of a Debian package")] | None = None
+    version: Annotated[str, spelt("[0-9][A-Za-z0-9.+:~-]*", "the version of a Debian package, which begins with a digit")] | None = None
     folder: Word | None = None
     archive: Word | None = None
     dataset: Word | None = None
@@ -163,7 +164,7 @@ class FileEntry(Strict):
     only: Mapping[Word, Word] = Field(default_factory=dict)
     licence: Word | None = None
     attribution: Word | None = None
-    language: Annotated[str, Field(pattern=LANGUAGE.pattern)] | None = None
+    language: Language | None = None
     speaker_prefix: str = ""
     trust: Annotated[tuple[Literal["sex", "language", "text"], ...], AsTuple] = ("sex", "language", "text")
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -190,7 +191,7 @@ class FileEntry(Strict):
 class CorpusFile(Strict):
     """A corpus recipe."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+    name: Annotated[str, spelt("[a-z0-9][a-z0-9_.-]*", "a small letter or digit, then small letters, digits, _, . and -")]
     files: Annotated[tuple[FileEntry, ...], AsTuple, Field(min_length=1)]
     attributions: Mapping[str, Word] = Field(default_factory=dict)
     licences: Mapping[str, Terms] = Field(default_factory=dict)

@@ -22,6 +22,7 @@ from builder.columns import described, files_of
 from builder.errors import VocalgradError
 from builder.folder import front_matter, shards_in
 from builder.layout import features, split_of, write_json
+from builder.words import counted
 
 CROISSANT = "croissant.json"
 REPO, SPLITS = "repo", "splits"
@@ -133,8 +134,8 @@ def _swept(manifest: Mapping[str, Any]) -> list[str]:
 def _about(manifest: Mapping[str, Any], found: responsible.Facts) -> str:
     return (
         "Short sounds in which one audible property rises or falls, with the question whether it does the one or the other. The label "
-        f"is measured in the samples that are published. {found.n_clips} clips, {found.n_controls} of them flat controls without a "
-        f"direction; properties: {', '.join(_swept(manifest))}."
+        f"is measured in the samples that are published. {counted(found.n_clips, 'clip')}, {found.n_controls} of them flat controls "
+        f"without a direction; properties: {', '.join(_swept(manifest))}."
     )
 
 
@@ -184,7 +185,7 @@ def _shards(root: Path, manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]
             "@type": "cr:FileObject",
             "@id": path,
             "name": item["shard"],
-            "description": f"{item['n_rows']} clips of the split {split_of(item['shard'])}.",
+            "description": f"{counted(item['n_rows'], 'clip')} of the split {split_of(item['shard'])}.",
             "containedIn": {"@id": REPO},
             "contentUrl": path,
             "contentSize": f"{places.size_bytes(root / path)} B",
@@ -246,7 +247,7 @@ def _record_set(config: Mapping[str, Any], manifest: Mapping[str, Any], splits: 
         "@type": "cr:RecordSet",
         "@id": name,
         "name": name,
-        "description": f"The configuration {name}: {n_rows} clips.",
+        "description": f"The configuration {name}: {counted(n_rows, 'clip')}.",
         "key": {"@id": f"{name}/id"},
         "field": [split, *(described(name, column, columns[column]) for column in columns)],
     }

@@ -23,6 +23,7 @@ from builder.columns import files_of, type_of
 from builder.croissant import CONFORMS_TO, CONTEXT, CROISSANT, REPO, SPLITS, content_name, is_day
 from builder.folder import NO_CARD, card_again, front_matter, shards_in
 from builder.layout import features, split_of
+from builder.words import counted
 
 REQUIRED = (
     "@type", "name", "description", "url", "version", "license", "creator", "citeAs", "distribution", "recordSet", "rai:dataCollection",
@@ -89,7 +90,7 @@ def _names(described: Node) -> Iterator[str]:
     """Identifiers that are there twice or nowhere; names that are missing, bad, or the same beside each other."""
     nodes = list(_nodes(described))
     made = Counter(node["@id"] for node in nodes if "@id" in node and len(node) > 1)
-    yield from (f"@id {name} is there {count} times" for name, count in made.items() if count > 1)
+    yield from (f"@id {name} is there {counted(count, 'time')}" for name, count in made.items() if count > 1)
     pointed = {node["@id"] for node in nodes if set(node) == {"@id"}}
     yield from (f"nothing has the @id {name} that is pointed to" for name in sorted(pointed - set(made)))
     for node in nodes:
@@ -100,7 +101,7 @@ def _names(described: Node) -> Iterator[str]:
 
 def _sibling_faults(where: str, siblings: Sequence[Node]) -> Iterator[str]:
     names = Counter(str(node.get("name")) for node in siblings)
-    yield from (f"{where}: the name {name} is there {count} times" for name, count in names.items() if count > 1)
+    yield from (f"{where}: the name {name} is there {counted(count, 'time')}" for name, count in names.items() if count > 1)
     for node in siblings:
         if not NAME.fullmatch(str(node.get("name", ""))):
             yield f"{node.get('@id', where)}: {node.get('name')!r} can't be a name"

@@ -27,6 +27,7 @@ from builder.errors import Refused
 from builder.recipe import SpeechRule
 from builder.recordings import Tape
 from builder.records import BoolArray, Carrier, Contour, FloatArray, Reason, Sound
+from builder.words import counted
 
 QUIETEST_DBFS = -60.0
 WHOLE_SHARE = 0.95
@@ -254,10 +255,10 @@ def _check_cut(cut: Sound, whole: Contour, rule: SpeechRule) -> None:
     level = meters.frame_level_db(cut)
     loud_dbfs = float(np.percentile(level.value, 95))
     if loud_dbfs < rule.min_level_dbfs:
-        raise Refused(Reason.TOO_QUIET, f"loud frames at {loud_dbfs:.0f} dBFS, at least {rule.min_level_dbfs:.0f} dBFS are needed")
+        raise Refused(Reason.TOO_QUIET, f"loud frames at {loud_dbfs:.1f} dBFS, at least {rule.min_level_dbfs:g} dBFS are needed")
     clipped = _clipped(cut.samples)
     if clipped > rule.max_clipped:
-        raise Refused(Reason.CLIPPED, f"{clipped} samples at full scale, at most {rule.max_clipped} are allowed")
+        raise Refused(Reason.CLIPPED, f"{counted(clipped, 'sample')} at full scale, the most allowed is {rule.max_clipped}")
     peak_dbfs = audio.peak_dbfs(audio.at_reference_level(cut))
     if peak_dbfs > audio.PEAK_LIMIT_DBFS:
         over_db = peak_dbfs - audio.REFERENCE_LUFS
@@ -266,10 +267,10 @@ def _check_cut(cut: Sound, whole: Contour, rule: SpeechRule) -> None:
     floor_db = np.percentile(whole.value, 2)
     snr_db = float(np.percentile(level.value[speech], 80) - floor_db) if speech.any() else 0.0
     if snr_db < rule.min_snr_db:
-        raise Refused(Reason.NOISY, f"speech {snr_db:.0f} dB over the floor, at least {rule.min_snr_db:.0f} dB are needed")
+        raise Refused(Reason.NOISY, f"speech {snr_db:.1f} dB over the floor, at least {rule.min_snr_db:g} dB are needed")
     voiced = float(praat.f0_autocorrelation_hz(cut).valid.mean())
     if voiced < rule.min_voiced:
-        raise Refused(Reason.UNVOICED, f"{voiced:.0%} voiced, at least {rule.min_voiced:.0%} is needed")
+        raise Refused(Reason.UNVOICED, f"{voiced:.1%} voiced, at least {rule.min_voiced:.1%} is needed")
 
 
 def _clipped(samples: FloatArray) -> int:

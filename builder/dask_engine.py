@@ -21,6 +21,7 @@ from builder.dask_team import DaskTeam
 from builder.dask_worker import asker, credentials
 from builder.engines import Map, Told, map_of, untold, warn
 from builder.errors import ClusterUnusable
+from builder.words import counted
 
 START_A_WORKER = "start some with `dask worker ADDRESS --nthreads 1`, in an environment with the same commit of vocalgrad"
 INSTALL = "--engine dask needs the extra: `pip install 'vocalgrad[dask]'`, or leave --engine out"
@@ -132,7 +133,7 @@ class Dask:
         self._without_since_s: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.n_workers()} workers of dask at {self.address}"
+        return f"{counted(self.n_workers(), 'worker')} of dask at {self.address}"
 
     def team(self, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()) -> DaskTeam:
         """The cluster's workers, begun in one way."""
@@ -197,7 +198,11 @@ class Dask:
         if any(worker["status"] == "running" for worker in there.values()):
             self._without_since_s = None
             return
-        state = f"its {len(there)} workers take no tasks (paused by their limit of memory)" if there else "it has no workers"
+        state = (
+            f"its {counted(len(there), 'worker takes', 'workers take')} no tasks (paused by their limit of memory)"
+            if there
+            else "it has no workers"
+        )
         advice = "give them more memory, or fewer to a machine" if there else START_A_WORKER.replace("ADDRESS", self.address)
         if self._without_since_s is None:
             self._without_since_s = time.monotonic()

@@ -19,6 +19,7 @@ import builder
 from builder.engines import MAX_TRIES, heard_by, outcome
 from builder.errors import ClusterUnusable
 from builder.factory import factory_digest, versions
+from builder.words import counted
 
 TELL_EVERY_S = 0.5
 """How often a worker sends what it was told: a message for every clip, from hundreds of workers, would keep the scheduler busy."""
@@ -56,7 +57,9 @@ def unfit(worker: Any, expected: Mapping[str, str]) -> list[str]:
     if not differ and mine["code"] != expected["code"]:
         faults = ["has other code of vocalgrad than this process: install the same commit"]
     if worker.state.nthreads != 1:
-        faults.append(f"has {worker.state.nthreads} threads, and Praat's random numbers are one process's: start it with --nthreads 1")
+        faults.append(
+            f"has {counted(worker.state.nthreads, 'thread')}, and Praat's random numbers are one process's: start it with --nthreads 1"
+        )
     return faults + wide_pools()
 
 
@@ -68,7 +71,10 @@ def wide_pools() -> list[str]:
     builder.pin_threads()
     threadpool_limits(limits=1)
     wide = [pool for pool in threadpool_info() if pool["num_threads"] > 1]
-    return [f"has {pool['num_threads']} threads in {pool['internal_api']} ({pool['filepath']}): set OMP_NUM_THREADS=1" for pool in wide]
+    return [
+        f"has {counted(pool['num_threads'], 'thread')} in {pool['internal_api']} ({pool['filepath']}): set OMP_NUM_THREADS=1"
+        for pool in wide
+    ]
 
 
 def place_of(worker: Any) -> str:

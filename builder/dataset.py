@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from builder.recipe import SPEECH_KINDS
 from builder.records import Margins, PairPlan, Sound, Source
 from builder.rows import from_json
 from builder.truth import Answer
+from builder.words import counted
 
 
 def row(root: Path, row_id: str) -> dict[str, Any]:
@@ -31,18 +32,19 @@ def row(root: Path, row_id: str) -> dict[str, Any]:
     DatasetInvalid
         A shard can't be read.
     """
-    found = [
-        (item["shard"], values["id"])
-        for item in read_manifest(root)["shards"]
-        for values in read_rows(root, item["shard"], ["id"])
-        if values["id"].startswith(row_id)
-    ]
-    exact = [hit for hit in found if hit[1] == row_id] or found
-    if len(exact) != 1:
-        several = "none" if not exact else f"{len(exact)} (such as {exact[0][1]})"
-        raise NotFound(f"clip {row_id!r}: {several} of the dataset's identifiers begin so; see the `id` column")
-    shard_name, name = exact[0]
-    return next(values for values in read_rows(root, shard_name) if values["id"] == name)
+    shard_of = {values["id"]: item["shard"] for item in read_manifest(root)["shards"] for values in read_rows(root, item["shard"], ["id"])}
+    found = [row_id] if row_id in shard_of else [name for name in shard_of if name.startswith(row_id)]
+    if len(found) != 1:
+        raise NotFound(f"clip {row_id!r}: {_not_one(row_id, found or list(shard_of), found)}")
+    return next(values for values in read_rows(root, shard_of[found[0]]) if values["id"] == found[0])
+
+
+def _not_one(row_id: str, names: Sequence[str], found: Sequence[str]) -> str:
+    """Why an identifier names no clip, or several."""
+    if found:
+        return f"{counted(len(found), 'identifier')} of the dataset begin so, such as {found[0]}; write more of it"
+    near = next((name for end in range(len(row_id), -1, -1) for name in names if name.startswith(row_id[:end])), "none")
+    return f"no identifier of the dataset begins so; the nearest is {near}. The column `id` has them all"
 
 
 def examples(root: Path, dimension: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -94,10 +96,12 @@ def rule_hears(sound: Sound, values: Mapping[str, Any]) -> Answer:
     return Answer(float(label.direction_of(figures, jnd, Margins())), figures.contrast / jnd, figures.rank_correlation)
 
 
-def oracle_hears(sound: Sound, values: Mapping[str, Any]) -> Answer:
-    """What measures that made no label hear: the change from `evaluation/oracle.py`."""
-    from evaluation.oracle import heard_change
+def oracle_hears(sound: Sound, values: Mapping[str, Any]) -> Answer | None:
+    """What measures that made no label hear: the change from `evaluation/oracle.py`; None where it has no measure of the dimension."""
+    from evaluation.oracle import MEASURES, heard_change
 
+    if values["dimension"] not in MEASURES:
+        return None
     return Answer(heard_change(values["dimension"], sound.samples, sound.sample_rate_hz))
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from builder.records import Reason
+from builder.words import counted
 
 
 class VocalgradError(Exception):
@@ -35,8 +36,7 @@ class RecipeError(VocalgradError):
 
     def __init__(self, faults: list[str]) -> None:
         self.faults = faults
-        count = f"{len(faults)} fault" + ("s" if len(faults) != 1 else "")
-        super().__init__(f"{count} in the recipe:\n" + "\n".join(f"  {fault}" for fault in faults))
+        super().__init__(f"{counted(len(faults), 'fault')} in the recipe:\n" + "\n".join(f"  {fault}" for fault in faults))
 
 
 class CorpusUnavailable(VocalgradError):

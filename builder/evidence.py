@@ -10,6 +10,7 @@ import numpy as np
 from builder.cues import GATED
 from builder.dimensions import MEASURES
 from builder.shortcuts import ALL
+from builder.words import counted
 
 SAYS = {
     "identifiers": "names (`id`, `pair_id`)",
@@ -40,21 +41,25 @@ def of(audit: Row) -> dict[str, Any]:
     -------
     dict
         `failures`, `n_gates`, `n_pairs` (that were measured in full of each dimension); `truth` (dimension -> its row), `n_clips`,
-        `rule_contradicts`, `oracle_agrees` (share), `oracle_contradicts`; `blind` (see `_blind`, empty where there were too few sources);
+        `rule_contradicts`; `unasked` (dimensions that the oracle has no measure of), and of the others `oracle_clips`, `oracle_agrees`
+        (share; None where there is none), `oracle_contradicts`; `blind` (see `_blind`, empty where there were too few sources);
         `leaks` (dimension -> `other` and `linked`, text, empty where nothing was measured) and `leak_most`, text.
     """
     truth = [row for row in audit["truth"] if row["by"] == "all"]
-    n_clips = sum(row["n_clips"] for row in truth)
+    asked = [row for row in truth if row["oracle_agrees"] is not None]
+    n_asked = sum(row["n_clips"] for row in asked)
     unlinked = [leak for leak in audit["leaks"] if leak["p95_jnd"] is not None and not leak["linked"] and not _own(leak)]
     return {
         "failures": audit["failures"],
         "n_gates": len(audit["gates"]),
         "n_pairs": audit["pairs_per_dimension"],
         "truth": {row["dimension"]: row for row in truth},
-        "n_clips": n_clips,
+        "n_clips": sum(row["n_clips"] for row in truth),
         "rule_contradicts": sum(row["rule_contradicts"] for row in truth),
-        "oracle_agrees": sum(row["oracle_agrees"] * row["n_clips"] for row in truth) / n_clips,
-        "oracle_contradicts": sum(row["oracle_contradicts"] for row in truth),
+        "unasked": [row["dimension"] for row in truth if row["oracle_agrees"] is None],
+        "oracle_clips": n_asked,
+        "oracle_agrees": sum(row["oracle_agrees"] * row["n_clips"] for row in asked) / n_asked if asked else None,
+        "oracle_contradicts": sum(row["oracle_contradicts"] for row in asked),
         "blind": _blind(audit["shortcuts"]),
         "leaks": _leaks(audit["leaks"]),
         "leak_most": _most(unlinked),
@@ -111,4 +116,4 @@ def _most(leaks: Sequence[Row]) -> str:
         return "none was measured"
     most = max(leaks, key=lambda leak: float(leak["p95_jnd"]))
     what = f"{most['measured'].replace('_', ' ')} under a sweep of {most['swept']}"
-    return f"{what}, {most['p95_jnd']:.2f} J (95th percentile of {most['n_measured']} pairs)"
+    return f"{what}, {most['p95_jnd']:.2f} J (95th percentile of {counted(most['n_measured'], 'pair')})"

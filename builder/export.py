@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from builder.errors import DatasetInvalid, NotFound, VocalgradError
 from builder.layout import features, read_manifest, read_rows, split_of
 from builder.release import shards_of
+from builder.words import unknown
 
 LONG = ("audio", "plan", "contour_time_s", "contour_value", "contour_sham")
 FOLDER_CLIPS = 5_000
@@ -82,12 +83,12 @@ def _chosen(root: Path, config: str, split: str | None) -> dict[str, list[str]]:
     """Shards by split."""
     configs = shards_of(root, read_manifest(root))
     if config not in configs:
-        raise NotFound(f"{root} has no configuration {config!r}; it has {', '.join(configs)}")
+        raise NotFound(f"{root}: {unknown('configuration', config, list(configs))}")
     found: dict[str, list[str]] = {}
     for name in configs[config]:
         found.setdefault(split_of(name), []).append(name)
     if split is not None and split not in found:
-        raise NotFound(f"configuration {config} of {root} has no split {split!r}; it has {', '.join(found)}")
+        raise NotFound(f"{root}, configuration {config}: {unknown('split', split, list(found))}")
     return found if split is None else {split: found[split]}
 
 

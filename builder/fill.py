@@ -23,6 +23,7 @@ from builder.kept import Kept
 from builder.recipe import SpeechRule
 from builder.records import Cell, Margins, PairPlan, Reason, ShardPlan, Source
 from builder.rows import Clip, as_json, row_of
+from builder.words import counted
 
 SLOWEST_HELD = "pitch"
 """Of what is held, asked last: F0 costs more than all else together."""
@@ -263,7 +264,7 @@ class Filler:
         if report.published < count:
             reasons = ", ".join(f"{reason} {n}" for reason, n in report.rejected.most_common()) or "no source at all"
             raise CellUnfilled(
-                f"cell {cell} has {report.published} of {count} after {report.tried} candidates ({reasons}); "
+                f"cell {cell} has {report.published} of {count} after {counted(report.tried, 'candidate')} ({reasons}); "
                 "use a larger corpus, ask for fewer pairs_per_cell, leave the tier out for this kind, or take another seed"
             )
 

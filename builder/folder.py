@@ -20,6 +20,7 @@ import yaml
 from builder import places
 from builder.commands import command
 from builder.layout import MAX_GROUP_BYTES, MAX_GROUP_ROWS, features, split_of
+from builder.words import counted
 
 CARD = "README.md"
 PICTURE = "example.png"
@@ -49,7 +50,7 @@ def parquet_faults(file: pq.ParquetFile, name: str) -> Iterator[str]:
         where = f"{name}: row group {number}"
         if group.num_rows > MAX_GROUP_ROWS or group.total_byte_size > MAX_GROUP_BYTES * GROUP_SLACK:
             limit = f"{MAX_GROUP_ROWS} rows and {MAX_GROUP_BYTES} bytes"
-            yield f"{where} has {group.num_rows} rows and {group.total_byte_size} bytes, at most {limit} are allowed"
+            yield f"{where} has {counted(group.num_rows, 'row')} and {counted(group.total_byte_size, 'byte')}, at most {limit} are allowed"
         columns = [group.column(index) for index in range(group.num_columns)]
         bare = [column.path_in_schema for column in columns if not column.has_offset_index]
         if bare:
@@ -107,7 +108,7 @@ def _config_faults(
     said = Counter({item["name"]: item["num_examples"] for item in info["splits"]})
     for split in sorted({*said, *counts}):
         if said[split] != counts[split]:
-            yield f"configuration {name}, {split}: {said[split]} rows, its shards have {counts[split]}"
+            yield f"{CARD}: configuration {name}, {split}: {counted(said[split], 'row')}, its shards have {counts[split]}"
 
 
 def front_matter(root: Path) -> dict[str, Any]:

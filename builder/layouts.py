@@ -22,7 +22,8 @@ from builder import glance, places, tables
 from builder.errors import CorpusUnavailable
 from builder.records import Reason
 from builder.spelling import MISSING, composed, named, words
-from builder.strict_yaml import Strict
+from builder.strict_yaml import Strict, spelt
+from builder.words import counted
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".g722")
 SEX_WORDS = {
@@ -71,7 +72,7 @@ class LayoutRule(Strict):
     mic: Literal["mic1", "mic2"] = "mic1"
     parts: Strings | None = None
     transcript: Literal["normalized", "original"] = "original"
-    table: Annotated[str, Field(pattern=r"^[\w.-]+\.tsv$")] = "validated.tsv"
+    table: Annotated[str, spelt(r"[\w.-]+[.]tsv", "the name of a .tsv file")] = "validated.tsv"
     unknown_speakers: Literal["refuse", "together"] = "refuse"
     pattern: Annotated[str, Field(min_length=1)] = "*"
     leave_out: Strings = ()
@@ -427,7 +428,9 @@ def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
         listing.take(member, speaker, rule.sex, None, texts.get(text_of[member]))
     for pattern, count in left_out.items():
         if count:
-            listing.refused.append(Unlisted(rule.pattern, Reason.LEFT_OUT, f"{count} files match {pattern} of leave_out", count))
+            listing.refused.append(
+                Unlisted(rule.pattern, Reason.LEFT_OUT, f"{counted(count, 'file matches', 'files match')} {pattern} of leave_out", count)
+            )
 
 
 LOOKED_FOR = {

@@ -15,6 +15,7 @@ from scipy import stats
 from builder.acoustics import statistics
 from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES, HeldBy
 from builder.records import Contour, FloatArray, Sound
+from builder.words import counted
 
 MAX_LEAK_JND = 1.0
 """Limit of the 95th percentile of |change| in every dimension that isn't swept or linked: an equivalence within one J."""
@@ -116,7 +117,7 @@ def failures(leaks: Sequence[Mapping[str, Any]]) -> list[str]:
         if leak["n_measured"] < MIN_PAIRS or not must_hold(leak["swept"], leak["measured"]):
             continue
         what = f"{leak['swept']} moves {leak['measured']}: "
-        n_pairs = f"over {leak['n_measured']} pairs"
+        n_pairs = f"over {counted(leak['n_measured'], 'pair')}"
         advice = "is allowed; hold it, or declare it linked"
         chance = stats.binom.sf(leak["n_beyond"] - 1, leak["n_measured"], BEYOND_SHARE)
         if leak["p95_jnd"] >= MAX_LEAK_JND and chance < SURE:

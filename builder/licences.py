@@ -16,7 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from builder.strict_yaml import Strict, nearest
+from builder.strict_yaml import Strict
+from builder.words import nearest
 
 MIXED = "other"
 """What a recipe declares, and a card says, where rows have licences of their own."""

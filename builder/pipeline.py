@@ -31,6 +31,7 @@ from builder.plan import Plan
 from builder.progress import Progress
 from builder.records import CONTROLS, ShardPlan
 from builder.synthesis import SYNTHESIS_LICENCE
+from builder.words import counted
 from builder.workers import Local
 
 IN_PROCESS = Local(1)
@@ -149,11 +150,11 @@ def build(path: Path, seed: int | None, out: Path, engine: Engine, say: Callable
     found = _counts({kind: len(specs) for kind, specs in gathered.by_kind.items()}) or "synthesis only"
     counts = Counter(gathered.refused) + Counter(planned.refused)
     refused = f"refused {_counts(counts)}" if counts else "nothing refused"
-    say(f"sources  {found}; {len(planned.split_of)} real speakers; {refused}")
+    say(f"sources  {found}; {counted(len(planned.split_of), 'real speaker')}; {refused}")
     n_pairs = sum(item.n_wanted for item in planned.shards if not item.controls)
     n_controls = sum(item.n_wanted for item in planned.shards if item.controls)
-    clips = f"{n_pairs} pairs and {n_controls} controls ({2 * n_pairs + n_controls} clips)"
-    say(f"plan     {clips} in {len(planned.shards)} shards; seed {planned.recipe.seed_name}, {engine}")
+    clips = f"{counted(n_pairs, 'pair')} and {counted(n_controls, 'control')} ({counted(2 * n_pairs + n_controls, 'clip')})"
+    say(f"plan     {clips} in {counted(len(planned.shards), 'shard')}; seed {planned.recipe.seed_name}, {engine}")
     with resume.locked(out):
         resume.recover(out, say)
         n_bytes = sum(CLIP_BYTES * item.n_clips * item.sample_rate_hz // 16_000 for item in planned.shards)

@@ -9,6 +9,7 @@ import numpy as np
 
 from builder import cues, shortcuts
 from builder.dimensions import DIMENSIONS, MEASURES
+from builder.words import counted
 
 Row = Mapping[str, Any]
 
@@ -28,7 +29,7 @@ def text(report: Mapping[str, Any]) -> str:
         "\n".join(f"{key.replace('_', ' '):<34}{value}" for key, value in report["facts"].items()),
     ]
     failures = report["failures"]
-    parts.append("audit passes" if not failures else "\n".join([f"audit fails in {len(failures)} points:", *failures]))
+    parts.append("audit passes" if not failures else "\n".join([f"audit fails in {counted(len(failures), 'point')}:", *failures]))
     return "\n\n".join(parts)
 
 
@@ -45,13 +46,18 @@ def _truth(rows: Sequence[Row]) -> str:
     whole = [row for row in rows if row["by"] == "all"]
     names = [key.removesuffix("_agrees") for key in whole[0] if key.endswith("_agrees")] if whole else []
     lines = ["what listeners say of the label: share that agrees, clips that contradict", f"{'dimension':<15}{'clips':>6}"]
-    lines[1] += "".join(f"{name:>16}" for name in names) + "   least J and rank by the rule"
+    lines[1] += "".join(f"{name:>19}" for name in names) + "   least J and rank by the rule"
     for row in whole:
-        figures = (f"{row[f'{name}_agrees']:.1%} {row[f'{name}_contradicts']:>4}" for name in names)
+        figures = (_said_by(name, row) for name in names)
         least = [row.get("rule_least_jnd"), row.get("rule_least_rank")]
         weakest = "from parts" if None in least else " ".join(f"{value:>6.2f}" for value in least)
-        lines.append(f"{row['dimension']:<15}{row['n_clips']:>6}" + "".join(f"{figure:>16}" for figure in figures) + f"   {weakest}")
+        lines.append(f"{row['dimension']:<15}{row['n_clips']:>6}" + "".join(f"{figure:>19}" for figure in figures) + f"   {weakest}")
     return "\n".join(lines)
+
+
+def _said_by(name: str, row: Row) -> str:
+    agrees = row[f"{name}_agrees"]
+    return f"no {name} measure" if agrees is None else f"{agrees:.1%} {row[f'{name}_contradicts']:>4}"
 
 
 def _imposed(rows: Sequence[Row]) -> str:
@@ -125,8 +131,8 @@ def _shortcuts(results: Sequence[Row]) -> str:
 
 def _duplicates(found: Row) -> str:
     return (
-        f"across splits: audio alike {found['audio']} times (of {found['candidates']} candidates by fingerprint), "
-        f"{found['texts_shared']} of {found['texts']} texts shared"
+        f"across splits: audio alike {counted(found['audio'], 'time')} (of {counted(found['candidates'], 'candidate')} by fingerprint), "
+        f"{found['texts_shared']} of {counted(found['texts'], 'text')} shared"
     )
 
 

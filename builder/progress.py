@@ -12,6 +12,8 @@ from typing import Self
 
 from tqdm import tqdm
 
+from builder.words import counted
+
 LINE_EVERY_S = 10.0
 
 
@@ -70,7 +72,7 @@ class Progress:
         left = f"{(self._total - done) / rate:.0f} s left" if rate > 0 else "time left unknown"
         if done >= self._total:
             left = f"{elapsed_s:.0f} s"
-        counts = f"{done}/{self._total} {self._unit}s" + (f", {rejected} rejected" if self._rejected else "")
+        counts = f"{done}/{counted(self._total, self._unit)}" + (f", {rejected} rejected" if self._rejected else "")
         return f"{self._what:<8} {counts}, {rate:.1f} {self._unit}s/s, {left}"
 
     def _show(self) -> None:

@@ -29,6 +29,7 @@ from builder.errors import HubNotAsked, NotPublished
 from builder.folder import CARD
 from builder.patience import AGAIN, TRIES, Say, patiently
 from builder.release import OF_THE_HUB, File, Release, file_of
+from builder.words import counted
 
 BATCH_FILES = 50
 BATCH_BYTES = 1_000_000_000
@@ -176,7 +177,8 @@ class Remote:
             added = [CommitOperationAdd(name, release.files[name].path) for name in batch]  # hashed anew: a file may have changed
             patiently(lambda added=added: self._preupload(added, pr), f"upload to {self.repo_id}", self.say)  # type: ignore[misc]
             done += added
-            self.say(f"upload   {len(done)} of {len(names)} files are on the Hub, {_megabytes(release, names[: len(done)])}")
+            there = f"{len(done)} of {counted(len(names), 'file is', 'files are')} on the Hub"
+            self.say(f"upload   {there}, {_megabytes(release, names[: len(done)])}")
         return done
 
     def _preupload(self, added: list[CommitOperationAdd], pr: bool) -> None:
@@ -244,7 +246,7 @@ class Remote:
             self.repo_id,
             operations,
             commit_message=_title(release),
-            commit_description=f"plan {manifest['plan_digest']}, {sum(item['n_rows'] for item in manifest['shards'])} clips",
+            commit_description=f"plan {manifest['plan_digest']}, {counted(sum(item['n_rows'] for item in manifest['shards']), 'clip')}",
             repo_type="dataset",
             parent_commit=head,
             create_pr=pr,
@@ -376,7 +378,10 @@ def preview(seen: Look) -> str:
     head = f"{repo_id} is on commit {seen.head}" if seen.head else f"{repo_id} would be made" if seen.asked else f"to {repo_id}, at most:"
     lines = [f"{'changed' if name in seen.there else 'new':<9}{release.files[name].size:>13,}  {name}" for name in differs.send]
     lines += [f"{'remove':<9}{seen.there[name].size:>13,}  {name}" for name in differs.delete]
-    sums = [f"{what} {len(names)} files, {_megabytes(release, names)}" for what, names in (("send", differs.send), ("there", differs.same))]
+    sums = [
+        f"{what} {counted(len(names), 'file')}, {_megabytes(release, names)}"
+        for what, names in (("send", differs.send), ("there", differs.same))
+    ]
     return "\n".join([head, *lines, f"{sums[0]}; {sums[1]} already; remove {len(differs.delete)}; then tag {release.tag}"])
 
 
@@ -412,7 +417,7 @@ def push(seen: Look, *, private: bool, pr: bool) -> str:
     if differs:
         operations = remote.upload(release, differs.send, pr=False)
         head = remote.commit(release, [*operations, *(CommitOperationDelete(name) for name in differs.delete)], head, pr=False)
-        remote.say(f"commit   {head}: {len(differs.send)} files new or changed, {len(differs.delete)} removed")
+        remote.say(f"commit   {head}: {counted(len(differs.send), 'file')} new or changed, {len(differs.delete)} removed")
     _compare(remote, release, head)
     remote.tag(release, head)
     return f"{remote.repo_id}@{release.tag} is published, on commit {head}"
@@ -434,7 +439,7 @@ def _compare(remote: Remote, release: Release, commit: str) -> None:
     differs = difference(release.files, remote.files(commit))
     if differs:
         raise NotPublished(
-            f"{remote.repo_id}: commit {commit[:12]} isn't the release in {len(differs.send) + len(differs.delete)} files "
+            f"{remote.repo_id}: commit {commit[:12]} isn't the release in {counted(len(differs.send) + len(differs.delete), 'file')} "
             f"({', '.join([*differs.send, *differs.delete][:3])}), so it wasn't tagged: {AGAIN}"
         )
 
@@ -459,7 +464,7 @@ def fetch(repo_id: str, revision: str, cache: Path, say: Say) -> Fetched:
     remote = Remote(repo_id, say)
     commit = str(remote.info(revision).sha)
     there = remote.files(commit)
-    say(f"download {len(there)} files, {sum(item.size for item in there.values()) / 1e6:.1f} MB, of commit {commit}")
+    say(f"download {counted(len(there), 'file')}, {sum(item.size for item in there.values()) / 1e6:.1f} MB, of commit {commit}")
     folder = patiently(
         lambda: snapshot_download(repo_id, repo_type="dataset", revision=commit, cache_dir=cache, library_name="vocalgrad"),
         f"download {repo_id}@{revision}",

@@ -22,7 +22,8 @@ from builder.dimensions import BY_NAME, Dimension
 from builder.errors import RecipeError
 from builder.records import Cell, Margins
 from builder.seeds import PUBLIC_BELOW, SecretSeed, name_of
-from builder.strict_yaml import Strict, YamlFile, checked, nearest, one_of
+from builder.strict_yaml import Strict, YamlFile, checked, one_of, spelt
+from builder.words import nearest
 
 SPLITS = ("train", "validation", "test")
 SplitName = Literal["train", "validation", "test"]
@@ -255,8 +256,8 @@ class DimensionRecipe(Strict):
 class Release(Strict):
     """What holds for all dimensions of a build. `kinds`, if given, keeps only those kinds of source of every dimension."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-    version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+    name: Annotated[str, spelt("[a-z][a-z0-9_-]*", "a small letter, then small letters, digits, _ and -")]
+    version: Annotated[str, spelt("[0-9]+[.][0-9]+[.][0-9]+", "three numbers with dots between them, such as 1.0.0")]
     seed: Annotated[int, Field(ge=0, lt=PUBLIC_BELOW)]
     sample_rate_hz: Annotated[int, Field(ge=16_000, le=48_000)]
     licence: Annotated[str, Field(min_length=1)]

@@ -22,6 +22,7 @@ from builder.errors import DatasetInvalid, NotPublished
 from builder.folder import CARD, NO_CARD, PICTURE, card_again, card_faults, front_matter, no_card, shards_in
 from builder.layout import read_manifest
 from builder.truth import imposed
+from builder.words import counted
 
 MANIFEST, AUDIT = "manifest.json", "audit/audit.json"
 ALWAYS = (
@@ -111,7 +112,7 @@ def faults(root: Path, manifest: Mapping[str, Any]) -> list[str]:
     found += [f"{name}: missing: {_maker(root, name)}" for name in missing]
     crowded = Counter(name.rpartition("/")[0] for name in wanted)
     found += [
-        f"{folder}/: {count} files, the Hub takes {MAX_FOLDER_FILES} in a folder: raise max_pairs_per_shard"
+        f"{folder}/: {counted(count, 'file')}, the Hub takes {MAX_FOLDER_FILES} in a folder: raise max_pairs_per_shard"
         for folder, count in crowded.items()
         if count > MAX_FOLDER_FILES
     ]
@@ -145,7 +146,8 @@ def _audit_faults(root: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(failures, list):
         yield f"{AUDIT}: it doesn't say whether the audit passed: {again}"
     elif failures:
-        yield f"{AUDIT}: the audit didn't pass ({len(failures)} failures, such as: {failures[0]}): change the recipe and build again"
+        told = f"{counted(len(failures), 'failure')}, such as: {failures[0]}"
+        yield f"{AUDIT}: the audit didn't pass ({told}): change the recipe and build again"
     elif audit.get("release") != manifest["release"] or not audit_is_of(root / MANIFEST, audit):
         yield f"{AUDIT}: the audit is of another build ({audit.get('release')}): {again}"
 

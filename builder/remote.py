@@ -23,6 +23,7 @@ from typing import Any
 from builder import places
 from builder.copying import MANIFEST
 from builder.errors import StoreFault, VocalgradError
+from builder.words import counted
 
 
 def check_replaceable(out: Path, mark: Path) -> None:
@@ -34,7 +35,7 @@ def check_replaceable(out: Path, mark: Path) -> None:
     there = places.names(out)
     if there and MANIFEST not in there and not places.exists(mark):
         raise VocalgradError(
-            f"{out} holds {len(there)} files, such as {there[0]}, and isn't a dataset built by vocalgrad (no manifest.json): "
+            f"{out} holds {counted(len(there), 'file')}, such as {there[0]}, and isn't a dataset built by vocalgrad (no manifest.json): "
             "move them away or give another OUT"
         )
 

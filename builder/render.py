@@ -13,6 +13,7 @@ from builder.acoustics import audio
 from builder.dimensions import BY_NAME, Dimension, Planned
 from builder.errors import Refused
 from builder.records import PairPlan, Reason, Sound, Source
+from builder.words import counted
 
 
 def planned(pair: PairPlan, source: Source, sign: int) -> Planned:
@@ -81,7 +82,7 @@ def imposed(pair: PairPlan, source: Source, sign: int) -> Sound:
 def _rendered(dimension: Dimension, source: Source, contour: Planned, flat: Sound | None = None) -> Sound:
     made = dimension.manipulate(source, contour)
     if len(made.samples) != len(source.sound.samples):
-        raise Refused(Reason.OUT_OF_RANGE, f"{len(made.samples)} samples came back, {len(source.sound.samples)} went in")
+        raise Refused(Reason.OUT_OF_RANGE, f"{counted(len(made.samples), 'sample')} came back, {len(source.sound.samples)} went in")
     if flat is not None:
         made = _restored(dimension, made, flat, contour)
     peak_dbfs = audio.peak_dbfs(made)

@@ -16,6 +16,7 @@ from builder.acoustics import voice
 from builder.dimensions import BY_NAME
 from builder.keys import digest
 from builder.layout import read_rows, split_of
+from builder.words import counted
 
 ROW_COLUMNS = ["direction", "source_kind", "source_id", "speaker_id", "language", "licence", "attribution"]
 
@@ -115,16 +116,17 @@ def _collection(manifest: Mapping[str, Any], found: Facts) -> str:
     swept = [cell for cell in manifest["cells"] if cell["curve"] != "flat"]
     tried, published = (sum(cell[key] for cell in swept) for key in ("tried", "published"))
     carriers = (
-        f"{found.n_real} of the {found.n_clips} clips are made from recordings of {len(found.speakers)} speakers in the corpora "
-        "that prov:wasDerivedFrom names, which are cut, brought to one level and processed"
+        f"{found.n_real} of the {counted(found.n_clips, 'clip is', 'clips are')} made from recordings of "
+        f"{counted(len(found.speakers), 'speaker')} in the corpora that prov:wasDerivedFrom names, which are cut, brought to one level and "
+        "processed"
         if found.n_real
-        else f"all {found.n_clips} clips are made from synthesis; no recording of a person is in it"
+        else f"all {counted(found.n_clips, 'clip is', 'clips are')} made from synthesis; no recording of a person is in it"
     )
     return (
         f"Made by a program: {carriers}. Clips by kind of source: {_counts(found.kinds)}. One property of each labelled clip is swept, "
         "rising in one clip of a pair and falling in the other. The label is what is then measured in the published samples, never "
-        f"what was asked for: {published} of {tried} pairs that were tried were published, the others were rejected and counted by reason. "
-        "No person annotated or listened to them."
+        f"what was asked for: {published} of {counted(tried, 'pair that was tried was', 'pairs that were tried were')} published, the "
+        "others were rejected and counted by reason. No person annotated or listened to them."
     )
 
 
@@ -140,14 +142,14 @@ def _limitations(manifest: Mapping[str, Any], found: Facts) -> list[str]:
         + ": a tier needn't be equally hard in different dimensions.",
         f"Clips are {manifest['recipe']['sample_rate_hz']} Hz, a few seconds long, and one property at a time rises or falls once: scores "
         "say nothing about other sounds, about changes that come and go, or about several at once.",
-        f"{found.n_clips - found.n_controls} labelled clips come from {found.n_sources} sources, controls' included: clips of one source "
-        "aren't independent, so intervals must cluster on source_id.",
+        f"{counted(found.n_clips - found.n_controls, 'labelled clip comes', 'labelled clips come')} from "
+        f"{counted(found.n_sources, 'source')}, controls' included: clips of one source aren't independent, so intervals must cluster on "
+        "source_id.",
     ]
     if found.n_real:
         splits = _counts(Counter(found.speakers.values()))
-        lines.append(
-            f"{len(found.speakers)} real speakers ({splits}): enough for splits that share no speaker, not for statistics about speakers."
-        )
+        spoken = f"{counted(len(found.speakers), 'real speaker')} ({splits})"
+        lines.append(f"{spoken}: enough for splits that share no speaker, not for statistics about speakers.")
     if linked:
         lines.append(f"By nature, or by their meters, these dimensions move together with others: {'; '.join(linked)}.")
     if manifest["unreachable"]:
@@ -164,7 +166,8 @@ def _biases(manifest: Mapping[str, Any], found: Facts) -> list[str]:
     lines = [f"{kept}. Pairs rejected by reason: {_counts(rejected) or 'none'}."]
     synthetic = {kind: count for kind, count in found.kinds.items() if kind in voice.MAKERS}
     if synthetic:
-        lines.append(f"{sum(synthetic.values())} of {found.n_clips} clips are synthetic ({_counts(synthetic)}), which models may not know.")
+        share = f"{sum(synthetic.values())} of {counted(found.n_clips, 'clip is', 'clips are')} synthetic"
+        lines.append(f"{share} ({_counts(synthetic)}), which models may not know.")
     if found.n_real:
         lines += [
             f"Clips of real voices by sex, as the recipe of the corpus tells it: {_counts(found.sexes)}.",
@@ -183,8 +186,9 @@ def _biases(manifest: Mapping[str, Any], found: Facts) -> list[str]:
 def _personal(found: Facts) -> list[str]:
     if not found.n_real:
         return ["None: all sounds are synthesised, and no voice is that of a person."]
+    people = counted(len(found.speakers), "real person", "real people")
     return [
-        f"{found.n_real} clips hold voices of {len(found.speakers)} real people. They come out of the corpora that "
+        f"{counted(found.n_real, 'clip holds', 'clips hold')} voices of {people}. They come out of the corpora that "
         f"prov:wasDerivedFrom names, under the licence that each row names ({_names(sorted(found.voice_licences))}). A voice can identify "
         "a person; speaker_id is the name that the corpus gives to the speaker, which may be the speaker's own.",
         "The build makes no attempt to identify anyone; sex, language and words are those that the recipe of the corpus tells. It isn't "
@@ -202,7 +206,8 @@ def _uses(found: Facts) -> list[str]:
         "clinical use.",
     ]
     if found.n_controls:
-        lines.append(f"{found.n_controls} flat controls tell a model's bias towards one answer; they have no right one.")
+        controls = counted(found.n_controls, "flat control tells", "flat controls tell")
+        lines.append(f"{controls} a model's bias towards one answer; there is no right one.")
     return lines
 
 
@@ -213,7 +218,8 @@ def _derived_from(manifest: Mapping[str, Any], found: Facts) -> list[dict[str, A
             "@type": "prov:Entity",
             "@id": f"source/{digest([licence, line])}",
             "prov:label": line,
-            "description": f"{count} clips; licence {licence}, which asks for: {manifest['sources']['licences'][licence]['asks']}",
+            "description": f"{counted(count, 'clip')}; licence {licence}, "
+            f"which asks for: {manifest['sources']['licences'][licence]['asks']}",
             "license": manifest["sources"]["licences"][licence]["text"],
         }
         for (licence, line), count in sorted(found.attributions.items())

@@ -25,6 +25,7 @@ from builder import copying, places, plan, remote
 from builder.errors import VocalgradError
 from builder.layout import copy_file, is_temporary, parquet_path, report_path
 from builder.records import ShardPlan
+from builder.words import counted
 
 SWAP = ".partial.swap"
 MAX_LINES = 10
@@ -100,7 +101,7 @@ def kept(shards: Sequence[ShardPlan], factory: str, partial: Path, out: Path, sa
         if fault is not None:
             faults[item.name] = fault + (f", taken from {out}" if report is not None else ", made again")
     if reports or faults:
-        say(f"resume   {len(reports)} of {len(shards)} shards are already there and whole")
+        say(f"resume   {len(reports)} of {counted(len(shards), 'shard is', 'shards are')} already there and whole")
     for line in _told(faults):
         say(f"resume   {line}")
     return reports
@@ -109,7 +110,7 @@ def kept(shards: Sequence[ShardPlan], factory: str, partial: Path, out: Path, sa
 def _told(faults: Mapping[str, str]) -> Iterator[str]:
     """A line for each fault; one line for all shards that another plan or other code made."""
     common = Counter(fault for fault in faults.values() if fault.startswith((OTHER_PLAN, OTHER_CODE)))
-    yield from (f"{count} shards {fault}" for fault, count in common.items())
+    yield from (f"{counted(count, 'shard')} {fault}" for fault, count in common.items())
     single = [f"{name}: {fault}" for name, fault in faults.items() if fault not in common]
     yield from single[:MAX_LINES]
     if len(single) > MAX_LINES:

@@ -16,6 +16,9 @@ from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.keys import digest
 from builder.records import Contour, Direction, FloatArray, PairPlan, Sound, SourceSpec
 
+CLIP = "vg"
+"""How a clip's identifier begins."""
+
 
 @dataclass(frozen=True)
 class Clip:
@@ -60,7 +63,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
     rise, fall = dimension.answers
     choices = [rise, fall] if increase_first else [fall, rise]
     answer = {1: rise, -1: fall, 0: None}[clip.sign]
-    row_id = "vg" + digest(["clip", planned], 20)
+    row_id = CLIP + digest(["clip", planned], 20)
     return {
         "id": row_id,
         "audio": {"bytes": content, "path": f"{row_id}.flac"},

@@ -10,6 +10,7 @@ import hashlib
 import os
 
 from builder.keys import digest
+from builder.words import counted
 
 PUBLIC_BELOW = 2**63
 SHORTEST_SECRET = 32
@@ -40,7 +41,7 @@ def parsed(text: str) -> int:
     variable = text.removeprefix(PREFIX)
     secret = os.environ.get(variable, "").strip()
     if len(secret) < SHORTEST_SECRET:
-        said = f"has {len(secret)} characters" if secret else "isn't set"
+        said = f"has {counted(len(secret), 'character')}" if secret else "isn't set"
         raise ValueError(f"the environment variable {variable} {said}; a secret needs {SHORTEST_SECRET} random ones (openssl rand -hex 32)")
     return SecretSeed((1 << 255) | int(hashlib.sha256(b"vocalgrad secret seed\n" + secret.encode()).hexdigest(), 16) >> 1)
 

@@ -38,6 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from builder.keys import rank_of
 from builder.records import FloatArray
+from builder.words import counted
 
 N_BLOCKS = 8
 N_TEACHING = 2
@@ -253,7 +254,7 @@ def failures(results: Sequence[Result]) -> list[str]:
     """One line for each gate that is closed."""
     return [
         f"{result['dimension']}: {result['cue'].replace('_', ' ')} tells the direction: balanced accuracy {result['accuracy']:.2f} "
-        f"({result['low']:.2f} to {result['high']:.2f}) by {result['classifier']} over {result['n_clips']} clips; "
+        f"({result['low']:.2f} to {result['high']:.2f}) by {result['classifier']} over {counted(result['n_clips'], 'clip')}; "
         f"its lower bound {result['bound']:.3f} must be at most 0.5"
         for result in results
         if result["passes"] is False

@@ -27,6 +27,7 @@ from builder.recordings import check_seen, file_digest, tape
 from builder.records import Carrier, Reason, Sound, Source, SourceSpec
 from builder.surveys import surveyed
 from builder.synthesis import syllable_parameters, vowel_parameters
+from builder.words import counted
 
 SYLLABLE_FADE_S = 0.008
 ROW_FADE_S, STEADY_FADE_S = 0.01, 0.04
@@ -108,7 +109,7 @@ def _recorded(spec: SourceSpec, sample_rate_hz: int, corpora: Mapping[str, Corpu
     start, end = int(spec.parameters["start"]), int(spec.parameters["end"])
     sound = tape(corpora[name], recording, rule, sample_rate_hz).read(start, end)
     if len(sound.samples) < end - start:
-        raise Refused(Reason.TOO_SHORT, f"{member} has {start + len(sound.samples)} samples, {end} are needed")
+        raise Refused(Reason.TOO_SHORT, f"{member} has {counted(start + len(sound.samples), 'sample')}, {end} are needed")
     return sound
 
 
@@ -229,7 +230,9 @@ def _keep_quota(corpus: str, found: Survey, recipe: Recipe) -> None:
         in_order = sorted(cuts, key=lambda cut: rank_of("quota", recipe.seed, _speech_spec(where, cut).source_id))
         kept |= {_place(cut) for cut in in_order[:most]}
         if len(cuts) > most:
-            found.refuse(speaker, Refused(Reason.OVER_QUOTA, f"{len(cuts)} cuts, at most {most} of a speaker are used"), len(cuts) - most)
+            found.refuse(
+                speaker, Refused(Reason.OVER_QUOTA, f"{counted(len(cuts), 'cut')}, at most {most} of a speaker are used"), len(cuts) - most
+            )
     found.cuts = [cut for cut in found.cuts if _place(cut) in kept]
     found.syllables = [syllable for syllable in found.syllables if _place(syllable.cut) in kept]
 

@@ -30,6 +30,7 @@ from builder.errors import CellUnfilled
 from builder.keys import rank_of, spoken_key
 from builder.recipe import SPLITS, Recipe, SplitRule
 from builder.records import Reason, SourceSpec
+from builder.words import counted
 
 MATTERS_MOST = ("test", "train", "validation")
 """Which splits a corpus of fewer speakers than splits is advised to have."""
@@ -296,12 +297,14 @@ def _moves(
 
 def _too_few(table: _Table, state: _State) -> str:
     """What there is, what is needed, and what to do."""
-    needs = ", ".join(f"{split}: {rule.min_speakers} speakers and {rule.min_cuts} cuts" for split, rule in table.rules.items())
+    needs = ", ".join(
+        f"{split}: {counted(rule.min_speakers, 'speaker')} and {counted(rule.min_cuts, 'cut')}" for split, rule in table.rules.items()
+    )
     speakers, cuts = table.all()
     left = int(table.has(state.of_owner, table.shared(state))[1][:, 0].sum())
     lost = f", {cuts - left} of them of texts or recordings that another split has" if left < cuts else ""
     return (
-        f"the corpus has {speakers} speakers with {cuts} cuts of speech{lost}, too few for the splits ({needs}); "
+        f"the corpus has {counted(speakers, 'speaker')} with {counted(cuts, 'cut')} of speech{lost}, too few for the splits ({needs}); "
         "lower min_speakers or min_cuts, or use a larger corpus"
     )
 

@@ -6,14 +6,15 @@ aliases, merge keys, dates, octal or sexagesimal numbers, and `no` is a word (it
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from builder.words import nearest, unknown
 
 Model = TypeVar("Model", bound=BaseModel)
 Where = tuple[Any, ...]
@@ -25,6 +26,47 @@ class Strict(BaseModel):
     """A model that takes known keys of the right type only, and finite numbers only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def spelt(pattern: str, what: str) -> AfterValidator:
+    """A check that text is spelt by a pattern, which people are told in words."""
+    shape = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not shape.fullmatch(value):
+            raise ValueError(f"{value!r} isn't {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+NEEDED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "mapping_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+}
+"""Type of a fault -> what should have been there."""
+LIMITS = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+}
+"""Type of a fault -> the limit that a number is beyond."""
+LENGTHS = {
+    "string_too_short": "must not be empty",
+    "too_short": "too short: {min_length} or more are needed, and there are {actual_length}",
+    "too_long": "too long: {max_length} are needed, and there are {actual_length}",
+}
+"""Type of a fault -> what is wrong with a length."""
+QUOTED = (bool, int, float)
+"""What YAML reads from words without quotes, and may have been meant as text."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -155,14 +197,8 @@ def one_of(value: str, known: Mapping[str, Any] | Sequence[str], what: str) -> s
         With the nearest known value, and all of them.
     """
     if value not in known:
-        raise ValueError(f"unknown {what} {value!r}{nearest(value, list(known))}; known: {', '.join(known)}")
+        raise ValueError(unknown(what, value, list(known)))
     return value
-
-
-def nearest(key: str, known: Sequence[str]) -> str:
-    """A hint such as " (did you mean 'seed'?)"; empty where nothing is near."""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def checked(model: type[Model], values: Mapping[str, Any], files: Sequence[YamlFile], faults: list[str]) -> Model | None:
@@ -187,25 +223,57 @@ def checked(model: type[Model], values: Mapping[str, Any], files: Sequence[YamlF
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        faults += [_line(model, fault, files) for fault in error.errors()]
+        at: dict[Where, list[Any]] = {}
+        for fault in error.errors():
+            at.setdefault(_written(fault["loc"], values), []).append(fault)
+        faults += [_line(model, where, mine, files) for where, mine in at.items()]
     return None
 
 
-def _line(model: type[BaseModel], fault: Any, files: Sequence[YamlFile]) -> str:
-    where = tuple(part for part in fault["loc"] if part != "[key]")
+def _written(loc: Where, values: Any) -> Where:
+    """The part of a fault's place that is written in the file (of a missing key, with it): types that were tried are no part of it."""
+    where: Where = ()
+    for part in loc:
+        inside = isinstance(values, Mapping) or (isinstance(values, list | tuple) and isinstance(part, int))
+        if not inside or part == "[key]":
+            break
+        where = (*where, part)
+        known = part in values if isinstance(values, Mapping) else part < len(values)
+        values = values[part] if known else None
+    return where
+
+
+def _line(model: type[BaseModel], where: Where, faults: Sequence[Any], files: Sequence[YamlFile]) -> str:
+    """One line for all faults of one value, of which there are several where one of several types is needed."""
     file = next((file for file in files if where in file.lines), None)
     file = file or next((file for file in files if where and where[:1] in file.lines), files[0])
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden":
-        message = f"unknown key{nearest(str(where[-1]), _keys_beside(model, where))}"
-    elif fault["type"] == "missing":
-        message = "missing: this key is required"
-    elif fault["type"] == "literal_error":
-        known = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
-        message = f"unknown value {fault['input']!r}{nearest(str(fault['input']), known)}; known: {', '.join(known)}"
-    elif fault["type"] != "value_error":
-        message += f" (found {fault['input']!r})"
-    return file.fault(where, message)
+    return file.fault(where, _said(model, where, faults))
+
+
+def _said(model: type[BaseModel], where: Where, faults: Sequence[Any]) -> str:
+    """What is wrong with a value, in plain words."""
+    fault = faults[0]
+    kind, found, context = fault["type"], fault["input"], fault.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "extra_forbidden":
+        return f"unknown key{nearest(str(where[-1]), _keys_beside(model, where))}"
+    if kind == "missing":
+        return "missing: a value is needed here" if isinstance(where[-1], int) else "missing: this key is required"
+    if kind == "literal_error":
+        return unknown("value", str(found), re.findall(r"'([^']*)'", str(context["expected"])))
+    if kind in LENGTHS:
+        return LENGTHS[kind].format(**context)
+    if kind in LIMITS:
+        return f"must be {LIMITS[kind].format(**{key: plain(limit) for key, limit in context.items()})} (found {found!r})"
+    wanted = " or ".join(dict.fromkeys(NEEDED[fault["type"]] for fault in faults))
+    quotes = "; put it in quotes" if kind == "string_type" and isinstance(found, QUOTED) else ""
+    return f"{wanted} is needed{quotes} (found {found!r})"
+
+
+def plain(number: float) -> str:
+    """A number as people write it: 1.0 is 1."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _keys_beside(model: type[BaseModel], where: Where) -> list[str]:

@@ -38,8 +38,8 @@ class Answer:
     rank: float = float("nan")
 
 
-Listener = Callable[[Sound, Mapping[str, Any]], Answer]
-"""(sound, row) -> answer."""
+Listener = Callable[[Sound, Mapping[str, Any]], Answer | None]
+"""(sound, row) -> answer; None where it isn't asked: it has no measure of the row's dimension."""
 GROUPS = ("tier", "curve", "source_kind", "speaker_sex")
 IMPOSED = {"slope_opposite": ("slope", -1), "rule_opposite": ("rule", -1), "rule_silent": ("rule", 0)}
 """In what ways an imposed label isn't true: the measured slope goes the other way, however little; the labelling rule hears the opposite,
@@ -61,7 +61,8 @@ def of_clip(row: Mapping[str, Any], sound: Sound, listeners: Mapping[str, Listen
     Returns
     -------
     dict
-        `says`: 1 the label, -1 its opposite, 0 nothing; `size_jnd` and `rank`, positive in the label's direction; and what the clip is.
+        `says`: 1 the label, -1 its opposite, 0 nothing, None not asked; `size_jnd` and `rank` of those that were asked, positive in the
+        label's direction; and what the clip is.
     """
     sign = 1.0 if row["direction"] == 0 else -1.0
     kept = {key: row[key] for key in ("id", "dimension", "tier", "curve", "source_kind")}
@@ -69,9 +70,9 @@ def of_clip(row: Mapping[str, Any], sound: Sound, listeners: Mapping[str, Listen
     return {
         **kept,
         "speaker_sex": sex.get(row["speaker_id"], "unknown") if row["source_kind"] in SPEECH_KINDS else "nobody real",
-        "says": {name: _sign(answer.change * sign) for name, answer in answers.items()},
-        "size_jnd": {name: answer.size_jnd * sign for name, answer in answers.items()},
-        "rank": {name: answer.rank * sign for name, answer in answers.items()},
+        "says": {name: None if answer is None else _sign(answer.change * sign) for name, answer in answers.items()},
+        "size_jnd": {name: answer.size_jnd * sign for name, answer in answers.items() if answer is not None},
+        "rank": {name: answer.rank * sign for name, answer in answers.items() if answer is not None},
     }
 
 
@@ -86,7 +87,8 @@ def table(heard: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     -------
     list
         `dimension`, `by`, `group`, `n_clips`, and for each listener `<name>_agrees` (share), `<name>_contradicts` (count),
-        `<name>_least_jnd` (the smallest size in the label's direction) and `<name>_least_rank`; None where it has no such figure.
+        `<name>_least_jnd` (the smallest size in the label's direction) and `<name>_least_rank`; None where it has no such figure, or
+        isn't asked.
     """
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for clip in heard:
@@ -96,15 +98,21 @@ def table(heard: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {
             **dict(zip(("dimension", "by", "group"), key, strict=True)),
             "n_clips": len(mine),
-            **{f"{name}_agrees": round(float(np.mean([clip["says"][name] == 1 for clip in mine])), 4) for name in mine[0]["says"]},
-            **{f"{name}_contradicts": sum(clip["says"][name] == -1 for clip in mine) for name in mine[0]["says"]},
-            **{f"{name}_least_{what}": _least(clip[key][name] for clip in mine) for key, what in _FIGURES for name in mine[0]["says"]},
+            **{key: value for name in mine[0]["says"] for key, value in _said_by(name, mine).items()},
         }
         for key, mine in groups.items()
     ]
 
 
-_FIGURES = (("size_jnd", "jnd"), ("rank", "rank"))
+def _said_by(name: str, clips: Sequence[Mapping[str, Any]]) -> dict[str, float | int | None]:
+    """A listener's figures of clips of one dimension."""
+    said = [clip["says"][name] for clip in clips if clip["says"][name] is not None]
+    return {
+        f"{name}_agrees": round(said.count(1) / len(said), 4) if said else None,
+        f"{name}_contradicts": said.count(-1) if said else None,
+        f"{name}_least_jnd": _least(clip["size_jnd"].get(name, np.nan) for clip in clips),
+        f"{name}_least_rank": _least(clip["rank"].get(name, np.nan) for clip in clips),
+    }
 
 
 def _least(values: Iterable[float]) -> float | None:

@@ -26,6 +26,7 @@ from builder.folder import card_faults, file_faults, local_faults, local_in, par
 from builder.keys import rank_of, spoken_key
 from builder.layout import read_manifest, read_rows, schema, split_of
 from builder.records import Sound
+from builder.words import counted
 
 SMALL = [
     "id", "choices", "answer", "answer_index", "direction", "dimension", "tier", "curve", "pair_id", "source_kind", "source_id",
@@ -147,7 +148,7 @@ def _shard_faults(
         yield f"{name}: can't be read: {error}"
         return
     if len(rows) != item["n_rows"]:
-        yield f"{name}: {len(rows)} rows, the manifest says {item['n_rows']}"
+        yield f"{name}: {counted(len(rows), 'row')}, the manifest says {item['n_rows']}"
 
 
 def _audio_faults(row: Mapping[str, Any], sample_rate_hz: int, heard_again: HeardAgain) -> Iterator[str]:
@@ -179,7 +180,7 @@ def _row_faults(rows: list[dict[str, Any]]) -> Iterator[str]:
     for key in ("id", "audio_sha256"):
         for value, count in Counter(row[key] for row in rows).items():
             if count > 1:
-                yield f"{key} {value} stands in {count} rows"
+                yield f"{key} {value} stands in {counted(count, 'row')}"
     for row in rows:
         what = row["id"]
         if row["curve"] == "flat":
@@ -206,7 +207,7 @@ def _balance_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> 
         ups = sum(row["direction"] == 0 for row in found)
         if "flat" in key:
             if len(found) != cell["wanted"]:
-                yield f"cell {' x '.join(key)}: {len(found)} controls, {cell['wanted']} are wanted"
+                yield f"cell {' x '.join(key)}: {counted(len(found), 'control')}, {cell['wanted']} are wanted"
         elif len(found) != 2 * cell["wanted"] or 2 * ups != len(found):
             yield f"cell {' x '.join(key)}: {ups} up and {len(found) - ups} down, {cell['wanted']} of each are wanted"
         if cell["tried"] != cell["published"] + cell["rejected"]:
@@ -219,7 +220,7 @@ def _balance_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> 
     for split, mine in _grouped(rows, "split").items():
         first = Counter(row["answer_index"] for row in mine)
         if first[0] != first[1]:
-            yield f"{split}: the first choice is right in {first[0]} of {len(mine)} rows"
+            yield f"{split}: the first choice is right in {first[0]} of {counted(len(mine), 'row')}"
 
 
 def _cells(manifest: Mapping[str, Any]) -> dict[tuple[str, ...], Counter[str]]:
@@ -243,7 +244,7 @@ def _order_faults(rows: list[dict[str, Any]], manifest: Mapping[str, Any]) -> It
     for key, count in groups.items():
         values = [*count.values(), 0][:2]
         if abs(values[0] - values[1]) > 2 * n_shards[key[1], key[0]]:
-            yield f"{' x '.join(key)}: the choices stand in one order in {max(values)} rows, in the other in {min(values)}"
+            yield f"{' x '.join(key)}: the choices stand in one order in {counted(max(values), 'row')}, in the other in {min(values)}"
 
 
 def _grouped(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:

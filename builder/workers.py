@@ -27,6 +27,7 @@ from typing import Any, Self
 import builder
 from builder.engines import ADVICE, MAX_TRIES, Map, Told, given_up, heard_by, map_of, names_of, outcome, untold, warn
 from builder.errors import WorkerDied
+from builder.words import counted
 
 POLL_S = 0.2
 MAX_FAILED_STARTS = 5
@@ -279,7 +280,7 @@ class Local:
         self._spare: list[_Worker] | None = None
 
     def __str__(self) -> str:
-        return f"{self.n_workers} workers"
+        return counted(self.n_workers, "worker")
 
     def team(self, start: Callable[..., object] = untold, arguments: tuple[Any, ...] = ()) -> Crew:
         """Worker processes, each started when there's a task for it."""

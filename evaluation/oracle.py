@@ -8,7 +8,8 @@ itself, and the columns that the table is split by. It finds the active stretch 
 sign of the last third's median minus the first's. Where a change is heard as a whole (tempo, formants), the function
 returns the signed change itself.
 
-What labels are made with is left alone here, as measure and as witness; see `builder/dimensions/`.
+A dimension may go without a measure: then the oracle isn't asked about it, and the table and the audit say so. What labels are made
+with, as measure or as witness, isn't used here; see `builder/dimensions/`.
 
 References
 ----------
@@ -544,7 +545,7 @@ def answer(choices: Sequence[str], rise: float) -> str | None:
 
 # -- items ------------------------------------------------------------------------------------------------------------
 
-CONTROLS = "controls"
+ALL, CONTROLS = "all", "controls"
 COLUMNS = ("id", "audio", "choices", "answer", "dimension", "tier", "curve", "source_kind", "source_id")
 GROUPS = ("tier", "source_kind", "curve")
 BATCH = 1024
@@ -758,15 +759,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    wanted = _wanted(arguments)
+    wanted, strange = _wanted(arguments)
     found: list[Answered] = []
-    strange: set[str] = set()
     for name in wanted:
         items = list(rows(arguments.dataset, name, arguments.split))
         strange |= {row["dimension"] for row in items} - set(MEASURES)
         found += answer_all((row for row in items if row["dimension"] in MEASURES), max(arguments.workers or joblib.cpu_count(), 1))
     if strange:
-        print(f"oracle: left out, there is no measure for {', '.join(sorted(strange))}", file=sys.stderr)
+        print(f"oracle: not asked, it has no measure of {', '.join(sorted(strange))}", file=sys.stderr)
     if not found:
         raise Unusable("there is no item to answer")
     lines = scores(found, arguments.by, arguments.controls)
@@ -777,10 +777,13 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(arguments: argparse.Namespace) -> list[str]:
-    """The configurations that are asked for; those of the dimensions, if none is."""
+def _wanted(arguments: argparse.Namespace) -> tuple[list[str], set[str]]:
+    """The configurations that are asked for (each dimension's, if none is), and dimensions that are left out for want of a measure."""
     known = configurations(arguments.dataset)
-    wanted = [CONTROLS] if arguments.controls else arguments.config or [name for name in known if name in MEASURES]
+    if not arguments.controls and not arguments.config:
+        wanted = [name for name in known if name in MEASURES]
+        return wanted, set(known) - {*wanted, ALL, CONTROLS}
+    wanted = [CONTROLS] if arguments.controls else arguments.config
     for name in wanted:
         if name == CONTROLS and not arguments.controls:
             raise Unusable("controls have no right answer: ask for their share of rises with --controls")
@@ -788,7 +791,7 @@ def _wanted(arguments: argparse.Namespace) -> list[str]:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
             raise Unusable(f"{arguments.dataset!r} has no configuration {name!r}: {hint}")
-    return wanted
+    return wanted, set()
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from builder.layout import read_manifest, read_rows
 from builder.pipeline import Built
 from builder.records import Sound
 from builder.workers import Local
+from evaluation import oracle
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SMALL = """
@@ -127,6 +128,19 @@ def test_listeners_say_what_the_labels_say(small: Path) -> None:
         assert row["oracle_least_jnd"] is None
     assert {row["by"] for row in report["truth"]} == {"all", "tier", "curve", "source_kind", "speaker_sex"}
     assert {row["group"] for row in report["truth"] if row["by"] == "speaker_sex"} == {"nobody real"}
+
+
+def test_a_dimension_without_an_oracle_measure_is_not_asked_about(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle's figures of it are None, its clips count for no failure, and the table says why; the others' figures stay."""
+    before = audit.run(small, read_manifest(small), 1, map, dataset.LISTENERS)
+    monkeypatch.delitem(oracle.MEASURES, "brightness")
+    report = audit.run(small, read_manifest(small), 1, map, dataset.LISTENERS)
+    for row, other in zip(report["truth"], before["truth"], strict=True):
+        unasked = {"oracle_agrees": None, "oracle_contradicts": None} if row["dimension"] == "brightness" else {}
+        assert row == {**other, **unasked}
+    assert report["failures"] == before["failures"]
+    lines = [line for line in audit.text(report).splitlines() if "no oracle measure" in line]
+    assert [line.split()[0] for line in lines] == ["brightness"]
 
 
 def test_agreement_is_told_by_sex() -> None:

@@ -255,6 +255,14 @@ def test_agreement_counts_clips_not_dimensions() -> None:
     assert (found["n_clips"], found["oracle_agrees"], found["oracle_contradicts"]) == (40, 0.625, 15)
 
 
+def test_dimensions_without_an_oracle_measure_weigh_nothing() -> None:
+    """They are named; the share is of the clips that the oracle was asked about, and None where that is none."""
+    silent = {**TRUTH, "dimension": "whistle", "n_clips": 90, "oracle_agrees": None, "oracle_contradicts": None}
+    found = told(truth=[{**TRUTH, "dimension": "pitch", "oracle_agrees": 0.9}, silent])
+    assert (found["unasked"], found["n_clips"], found["oracle_clips"], found["oracle_agrees"]) == (["whistle"], 100, 10, 0.9)
+    assert told(truth=[silent])["oracle_agrees"] is None
+
+
 def test_leaks_leave_out_what_is_swept_linked_or_unmeasured() -> None:
     """The largest of the others is named; linked ones come in order of size."""
     leaks = [

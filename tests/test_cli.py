@@ -100,7 +100,7 @@ def write_sweep(path: Path, semitones: float = 6.0, rate_hz: int = RATE_HZ, chan
     ("arguments", "told"),
     [
         ([], "the following arguments are required: STAGE"),
-        (["biuld"], "argument STAGE: invalid choice: 'biuld'"),
+        (["biuld"], "argument STAGE: unknown name 'biuld' (did you mean 'build'?); known: recipe, sources, plan, "),
         (["show"], "the following arguments are required: id"),
         (["measure"], "the following arguments are required: file"),
         (["build", "--workers", "0"], "argument --workers: '0' isn't a whole number, 1 or more"),
@@ -114,7 +114,11 @@ def write_sweep(path: Path, semitones: float = 6.0, rate_hz: int = RATE_HZ, chan
         (["build", "--seed", str(2**63)], f"argument --seed: '{2**63}' isn't a whole number from 0 to"),
         (["build", "--seed", "9" * 5000], "isn't a whole number from 0 to"),
         (["sources", "--seed", "1_0"], "argument --seed: '1_0' isn't a whole number from 0 to"),
-        (["build", "--speed", "2"], "unrecognized arguments: --speed 2"),
+        (["build", "--speed", "2"], "unknown: --speed (did you mean '--seed'?), 2; `vocalgrad build --help` lists what it takes"),
+        (["build", "--recipee=x"], "unknown: --recipee=x (did you mean '--recipe'?); `vocalgrad build --help` lists what it takes"),
+        (["build", "now"], "unknown: now; `vocalgrad build --help` lists what it takes"),
+        (["build", "--engine", "dusk"], "argument --engine: unknown name 'dusk' (did you mean 'dask'?); known: local, dask"),
+        (["export", "--to", "x", "--as", "json"], "argument --as: unknown name 'json' (did you mean 'jsonl'?); known: audiofolder, "),
     ],
 )
 def test_wrong_usage_ends_with_2_and_a_line(run: Run, arguments: list[str], told: str) -> None:
@@ -208,9 +212,13 @@ def test_nothing_to_build_is_an_error(run: Run, tmp_path: Path, stage: str, coun
 
 def test_an_unknown_shard_is_named_beside_known_ones(run: Run, tiny: tuple[Path, Path], tmp_path: Path) -> None:
     """And nothing is written."""
-    said = run("shard", "pitch/test", "--recipe", tiny[0], "--out", tmp_path / "out")
-    assert said.status == 1
-    assert said.err.startswith("vocalgrad shard: the plan has no shard 'pitch/test'; it has loudness/train-00000-of-00001, ")
+    for name, hint in (
+        ("x", "; it has loudness/train-00000-of-00001, "),
+        ("loudness/tets", " (did you mean 'loudness/test-0"),
+    ):
+        said = run("shard", name, "--recipe", tiny[0], "--out", tmp_path / "out")
+        assert said.status == 1
+        assert said.err.startswith(f"vocalgrad shard: the plan has no shard '{name}'{hint}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -347,13 +355,25 @@ def test_build_replaces_nothing_that_is_not_its_own(run: Run, tiny: tuple[Path, 
 
 
 @pytest.mark.parametrize("stage", ["show", "render", "label"])
-@pytest.mark.parametrize(("clip", "told"), [("zzz", "none of the dataset's identifiers begin so"), ("vg", "7 (such as vg")])
-def test_an_unknown_or_unclear_id_is_told(run: Run, tiny: tuple[Path, Path], stage: str, clip: str, told: str) -> None:
-    """None, or how many with an example, and where to look."""
-    said = run(stage, clip, "--dataset", tiny[1], "--recipe", tiny[0])
-    assert (said.status, said.out) == (1, "")
-    assert said.err.startswith(f"vocalgrad {stage}: clip '{clip}': {told}")
-    assert said.err.endswith("see the `id` column\n")
+def test_an_unknown_or_unclear_id_is_told(run: Run, tiny: tuple[Path, Path], stage: str) -> None:
+    """No clip: the nearest identifier, by how it begins; several: how many, with an example."""
+    known = ids(tiny[1])[0]
+    mistyped = known[:-1] + ("0" if known[-1] != "0" else "1")
+    for clip, told in (
+        (mistyped, f"no identifier of the dataset begins so; the nearest is {known}. The column `id` has them all"),
+        ("vg", "7 identifiers of the dataset begin so, such as vg"),
+    ):
+        said = run(stage, clip, "--dataset", tiny[1], "--recipe", tiny[0])
+        assert (said.status, said.out) == (1, "")
+        assert said.err.startswith(f"vocalgrad {stage}: clip '{clip}': {told}")
+
+
+def test_show_suggests_the_dimension_that_was_meant(run: Run, tiny: tuple[Path, Path]) -> None:
+    """What is neither a dimension nor begins like an identifier gets the nearest dimension, and all of them."""
+    said = run("show", "ptich", "--dataset", tiny[1], "--recipe", tiny[0])
+    assert said.status == 1
+    assert said.err.startswith("vocalgrad show: unknown dimension 'ptich' (did you mean 'pitch'?); known: pitch, loudness, ")
+    assert said.err.endswith("; a clip's identifier begins with vg\n")
 
 
 def test_render_gives_the_published_bytes(run: Run, tiny: tuple[Path, Path], tmp_path: Path) -> None:

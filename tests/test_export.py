@@ -114,8 +114,8 @@ def test_no_folder_is_larger_than_the_hub_takes(form: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("config", "split", "message"),
     [
-        ("pitch", None, "has no configuration 'pitch'; it has all, loudness, controls"),
-        ("loudness", "dev", "has no split 'dev'; it has train, validation, test"),
+        ("pitch", None, "unknown configuration 'pitch'; known: all, loudness, controls"),
+        ("loudness", "dev", "unknown split 'dev'; known: train, validation, test"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_is(audited: Path, tmp_path: Path, config: str, split: str | None, message: str) -> None:

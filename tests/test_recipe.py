@@ -573,7 +573,7 @@ def test_a_seed_from_outside_changes_the_seed_alone(seed: int) -> None:
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_from_outside_has_the_same_limits(seed: int) -> None:
     """The message tells the seed that was given."""
-    with pytest.raises(RecipeError, match=rf"seed: Input should be .* \(found {seed}\)"):
+    with pytest.raises(RecipeError, match=rf"seed: must be .* \(found {seed}\)"):
         recipe.load(RECIPES / "synthesis.yaml", seed)
 
 

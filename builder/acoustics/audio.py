@@ -19,6 +19,7 @@ import soxr
 from builder.acoustics import meters
 from builder.errors import Refused
 from builder.records import FloatArray, Reason, Sound
+from builder.words import counted
 
 PEAK_LIMIT_DBFS = -1.0
 PCM16_SCALE = 32768.0
@@ -77,7 +78,7 @@ def read(
         _skip(opened, first)
         samples = opened.read(-1 if most is None else expected, dtype="float64", always_2d=True)
     if len(samples) < expected - (LOSSY_PADDING if lossy else 0):
-        raise Refused(Reason.UNREADABLE, f"{len(samples)} of {expected} frames could be decoded")
+        raise Refused(Reason.UNREADABLE, f"{len(samples)} of {counted(expected, 'frame')} could be decoded")
     return samples, int(opened.samplerate)
 
 
@@ -129,7 +130,7 @@ def _g722(path: Path, content: bytes | None) -> FloatArray:
     except OSError as error:
         raise Refused(Reason.UNREADABLE, _why(error)) from error
     if len(content) * 2 > MAX_DURATION_S * G722_RATE_HZ:
-        raise Refused(Reason.UNREADABLE, f"{len(content)} bytes; recordings of up to {MAX_DURATION_S:.0f} s are read")
+        raise Refused(Reason.UNREADABLE, f"{counted(len(content), 'byte')}; recordings of up to {MAX_DURATION_S:.0f} s are read")
     try:
         from G722 import G722
     except ImportError as error:
@@ -141,11 +142,13 @@ def _g722(path: Path, content: bytes | None) -> FloatArray:
 def _check_length(path: Path, content: bytes | None, n_frames: int, sample_rate_hz: int) -> None:
     """Refuse a file that claims more than an hour, or is shorter than its own header says."""
     if n_frames > MAX_DURATION_S * sample_rate_hz:
-        raise Refused(Reason.UNREADABLE, f"the header claims {n_frames} frames; recordings of up to {MAX_DURATION_S:.0f} s are read")
+        raise Refused(
+            Reason.UNREADABLE, f"the header claims {counted(n_frames, 'frame')}; recordings of up to {MAX_DURATION_S:.0f} s are read"
+        )
     with path.open("rb") if content is None else io.BytesIO(content) as stream:
         missing = _missing_bytes(stream, path.stat().st_size if content is None else len(content))
     if missing > 0:
-        raise Refused(Reason.UNREADABLE, f"the file is {missing} bytes shorter than its header says")
+        raise Refused(Reason.UNREADABLE, f"the file is {counted(missing, 'byte')} shorter than its header says")
 
 
 def _missing_bytes(stream: BinaryIO, size: int) -> int:

@@ -24,6 +24,7 @@ from scipy import ndimage, signal
 from builder.acoustics import praat, voice
 from builder.errors import Refused
 from builder.records import FloatArray, Reason, Sound
+from builder.words import counted
 
 OVERSAMPLING = 8
 """Marks lie on a grid this many times finer than the samples: at 16 kHz a period of 5 ms is placed to 0.16 %."""
@@ -128,7 +129,7 @@ def _marks_s(dense_s: FloatArray, period_s: FloatArray, jitter: FloatArray, devi
 def _core(syllable: Sound, marks_s: FloatArray) -> FloatArray:
     """The marks of the steadiest 80 ms: where neighbouring periods differ least in length and level, and are loud."""
     if len(marks_s) < MIN_PERIODS + 2:
-        raise Refused(Reason.NOT_REPEATABLE, f"{len(marks_s)} periods of F0, at least {MIN_PERIODS + 2} are needed")
+        raise Refused(Reason.NOT_REPEATABLE, f"{counted(len(marks_s), 'period')} of F0, at least {MIN_PERIODS + 2} are needed")
     power = ndimage.uniform_filter1d(syllable.samples**2, max(round(np.median(np.diff(marks_s)) * syllable.sample_rate_hz), 1))
     level_db = 10.0 * np.log10(power[np.clip(np.rint(marks_s * syllable.sample_rate_hz).astype(int), 0, len(power) - 1)] + 1e-12)
     period_log = np.log(np.diff(marks_s))
