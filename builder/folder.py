@@ -108,7 +108,7 @@ def _config_faults(
     said = Counter({item["name"]: item["num_examples"] for item in info["splits"]})
     for split in sorted({*said, *counts}):
         if said[split] != counts[split]:
-            yield f"{CARD}: configuration {name}, {split}: {counted(said[split], 'row')}, its shards have {counts[split]}"
+            yield f"configuration {name}, {split}: {counted(said[split], 'row')}, its shards have {counts[split]}"
 
 
 def front_matter(root: Path) -> dict[str, Any]:

@@ -423,7 +423,7 @@ def test_faults_of_a_dataset_are_told(tmp_path: Path) -> None:
     ):
         with pytest.raises(CorpusUnavailable, match=said):
             corpora.load(recipe_of(tmp_path, [{**DATASET, "columns": columns}]))
-    with pytest.raises(CorpusUnavailable, match="made: 1 of 1 files can't be had"):
+    with pytest.raises(CorpusUnavailable, match="made: 1 of 1 file can't be had"):
         corpora.load(recipe_of(tmp_path, [{**DATASET, "split": "nix", "columns": {"speaker": "speaker_id"}}]))
 
 

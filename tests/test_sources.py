@@ -488,7 +488,7 @@ def test_a_bad_archive_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     corpus_file(tmp_path, f"archive: {name}", listing)
     path.write_text(path.read_text() + "attributions: {k: Test}\n")
     said = "no readable member 'b.wav'" if damage == "no such member" else ""
-    with pytest.raises(CorpusUnavailable, match=rf"corpus mine: 1 of 1 files can't be had:\n  {name}: .*{said}"):
+    with pytest.raises(CorpusUnavailable, match=rf"corpus mine: 1 of 1 file can't be had:\n  {name}: .*{said}"):
         corpora.load(path)
 
 
