@@ -191,7 +191,7 @@ class FileEntry(Strict):
 class CorpusFile(Strict):
     """A corpus recipe."""
 
-    name: Annotated[str, spelt("[a-z0-9][a-z0-9_.-]*", "a small letter or digit, then small letters, digits, _, . and -")]
+    name: Annotated[str, spelt("[a-z0-9][a-z0-9_.-]*", "a name of small letters, digits, _, . and - that begins with a letter or digit")]
     files: Annotated[tuple[FileEntry, ...], AsTuple, Field(min_length=1)]
     attributions: Mapping[str, Word] = Field(default_factory=dict)
     licences: Mapping[str, Terms] = Field(default_factory=dict)

@@ -256,7 +256,7 @@ class DimensionRecipe(Strict):
 class Release(Strict):
     """What holds for all dimensions of a build. `kinds`, if given, keeps only those kinds of source of every dimension."""
 
-    name: Annotated[str, spelt("[a-z][a-z0-9_-]*", "a small letter, then small letters, digits, _ and -")]
+    name: Annotated[str, spelt("[a-z][a-z0-9_-]*", "a name of small letters, digits, _ and - that begins with a letter")]
     version: Annotated[str, spelt("[0-9]+[.][0-9]+[.][0-9]+", "three numbers with dots between them, such as 1.0.0")]
     seed: Annotated[int, Field(ge=0, lt=PUBLIC_BELOW)]
     sample_rate_hz: Annotated[int, Field(ge=16_000, le=48_000)]

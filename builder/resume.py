@@ -33,7 +33,8 @@ MAX_LINES = 10
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 STAYS = {"lost+found"}
 """What an empty folder may hold: the root of a file system has it."""
-OTHER_SHARDS = "shards that this plan doesn't have"
+TEMPORARY = ("temporary file", "temporary files")
+OTHER_SHARDS = ("shard that this plan doesn't have", "shards that this plan doesn't have")
 OTHER_PLAN, OTHER_CODE = "of another recipe, seed or source", "made by other code or package versions"
 
 Say = Callable[[str], None]
@@ -120,27 +121,27 @@ def _told(faults: Mapping[str, str]) -> Iterator[str]:
 def clear_stale(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any], say: Say) -> None:
     """Remove what no whole shard of this plan owns, and say so of what a cut-off build or another plan has left."""
     removed = (_cleared_remote if places.is_remote(partial) else _cleared)(shards, partial, whole)
-    told = [f"{count} {what}" for what, count in removed.items() if count]
+    told = [counted(count, *what) for what, count in removed.items() if count]
     if told:
         say(f"resume   removed {' and '.join(told)} of an earlier build from {partial}")
 
 
-def _cleared(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any]) -> Counter[str]:
+def _cleared(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any]) -> Counter[tuple[str, str]]:
     wanted = {place(partial, item) for item in shards if item.name in whole for place in (parquet_path, report_path)}
     mine = {parquet_path(partial, item) for item in shards}
-    removed: Counter[str] = Counter()
+    removed: Counter[tuple[str, str]] = Counter()
     for path in sorted(partial.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
             with suppress(OSError):
                 path.rmdir()  # only if it's empty
         elif path not in wanted:
             path.unlink()
-            removed["temporary files"] += is_temporary(path)
+            removed[TEMPORARY] += is_temporary(path)
             removed[OTHER_SHARDS] += path.suffix == ".parquet" and path not in mine and not is_temporary(path)
     return removed
 
 
-def _cleared_remote(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any]) -> Counter[str]:
+def _cleared_remote(shards: Sequence[ShardPlan], partial: Path, whole: Mapping[str, Any]) -> Counter[tuple[str, str]]:
     wanted = {place(partial, item) for item in shards if item.name in whole for place in (parquet_path, report_path)}
     mine = {parquet_path(partial, item) for item in shards}
     gone = [name for name in places.names(partial) if partial / name not in wanted]

@@ -318,7 +318,7 @@ def test_a_text_in_two_splits_is_found(small: Path, tmp_path: Path) -> None:
         row["text"] = "the NORTH wind and the Sun"
 
     failures = in_another_split(source, tmp_path / "out", said)["failures"]
-    assert any(line.startswith("the same text in more than one split: 1 times, must be 0; such as ") for line in failures), failures
+    assert any(line.startswith("the same text in more than one split: 1 time, must be 0; such as ") for line in failures), failures
 
 
 def test_imbalance_of_a_cell_is_found(small: Path, tmp_path: Path) -> None:

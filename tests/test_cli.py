@@ -331,7 +331,7 @@ def test_build_says_what_it_made_and_what_next(run: Run, tiny: tuple[Path, Path]
     before = {item.relative_to(dataset): item.read_bytes() for item in dataset.rglob("*") if item.is_file()}
     said = run("build", "--recipe", path, "--out", dataset, "--workers", "2")
     assert (said.status, said.err) == (0, "")
-    assert "plan     3 pairs and 1 controls (7 clips) in 4 shards; seed 1" in said.out
+    assert "plan     3 pairs and 1 control (7 clips) in 4 shards; seed 1" in said.out
     assert "resume   4 of 4 shards are already there and whole" in said.out
     assert f"{dataset}/ is whole and valid: release 0.1.0+seed.1, 7 clips." in said.out
     mine = re.escape(f"--dataset {dataset} --recipe {path}")

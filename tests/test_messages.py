@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from builder import recipe, strict_yaml, words
 from builder.corpus_recipe import CorpusFile
@@ -121,3 +122,65 @@ def test_no_fault_is_told_in_the_librarys_words(model: type[strict_yaml.Strict])
             told |= {line.split(": ", 2)[-1] for line in lines}
     assert len(told) > 50
     assert [line for line in told if LIBRARYS.search(line)] == []
+
+
+# -- docs/recipes.md --------------------------------------------------------------------------------------------------
+
+BASE = yaml.safe_load((RECIPES / "base.yaml").read_text(encoding="utf-8"))
+
+
+BOUNDS = {"minimum": "{} or more", "exclusiveMinimum": "more than {}", "maximum": "{} or less", "exclusiveMaximum": "less than {}"}
+
+
+def limits_of(schema: dict[str, Any]) -> str:
+    """The limits of a key's values as docs/recipes.md writes them."""
+    bounds = [said.format(strict_yaml.plain(schema[bound])) for bound, said in BOUNDS.items() if bound in schema]
+    return ", ".join([*bounds, *schema.get("enum", [])]) or "-"
+
+
+def keys_of(model: type[strict_yaml.Strict]) -> dict[str, tuple[str, str]]:
+    """Every key of a recipe that a model takes, dotted: its default and its limits."""
+    whole = model.model_json_schema()
+
+    def walk(schema: dict[str, Any], at: tuple[str, ...], default: Any) -> Iterator[tuple[str, tuple[str, str]]]:
+        schema = whole["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+        schema = next((some for some in schema.get("anyOf", []) if some.get("type") not in ("null", "string")), schema)
+        inside = schema["items"] if schema.get("type") == "array" else schema
+        if "properties" in inside or "$ref" in inside:
+            fields = whole["$defs"][inside["$ref"].rpartition("/")[2]] if "$ref" in inside else inside
+            for name, of in fields["properties"].items():
+                said = default.get(name, of.get("default", "-")) if isinstance(default, dict) else of.get("default", "-")
+                yield from walk(of, (*at, name), said)
+        elif isinstance(schema.get("additionalProperties"), dict):
+            name = "TIER" if at[-1] == "tiers" else "SPLIT"
+            values = schema["additionalProperties"]
+            mine = default if isinstance(default, dict) else {}
+            if "$ref" in values:
+                fields = whole["$defs"][values["$ref"].rpartition("/")[2]]["properties"]
+                for field, of in fields.items():
+                    yield from walk(of, (*at, name, field), {key: each.get(field) for key, each in mine.items()})
+            else:
+                yield ".".join((*at, name)), (written(mine or "-"), limits_of(values))
+        else:
+            yield ".".join(at), (written(default), limits_of(inside if "enum" in inside else schema))
+
+    return dict(walk(whole, (), BASE))
+
+
+def written(value: Any) -> str:
+    """A default as docs/recipes.md writes it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {written(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(written, value))
+    return "null" if value is None else strict_yaml.plain(value) if isinstance(value, int | float) else str(value)
+
+
+def test_docs_list_every_key_of_a_recipe_with_its_default_and_limits() -> None:
+    """docs/recipes.md has the keys of the models and the two of the loader, each once, as the models and recipes/base.yaml have them."""
+    rows = re.findall(r"^\| `([\w.]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", (ROOT / "docs" / "recipes.md").read_text(), re.M)
+    documented = {key: (default, limits) for key, _, default, limits, _ in rows}
+    assert len(documented) == len(rows)
+    wanted = {**keys_of(Release), **keys_of(DimensionRecipe)}
+    assert {key: documented.get(key) for key in wanted} == wanted
+    assert set(documented) - set(wanted) == {"include", "dimensions"} == set(recipe.KNOWN_KEYS) - {key.split(".")[0] for key in wanted}

@@ -120,7 +120,7 @@ def test_what_is_not_of_the_release_is_removed(hub: Server, publish: Commands, a
     said = publish("--dry-run")
     assert re.search(r"^changed +[\d,]+  README.md$", said.out, re.M)
     assert re.search(r"^remove +3  old/data.txt$", said.out, re.M)
-    assert f"send 1 files, 0.0 MB; there {n_files(audited) - 1} files" in said.out
+    assert f"send 1 file, 0.0 MB; there {n_files(audited) - 1} files" in said.out
     assert publish().status == 0
     assert listed(hub, publish.repo) == {path.relative_to(audited).as_posix() for path in audited.rglob("*") if path.is_file()} | {
         ".gitattributes"
@@ -354,7 +354,7 @@ def test_what_the_hub_holds_is_compared_before_it_is_tagged(hub: Server, publish
     hub.go_wrong({"match": COMMIT, "action": "spoil", "times": 1})
     said = publish()
     assert said.status == 1
-    assert re.search(r"commit [0-9a-f]{12} isn't the release in 1 files \(ATTRIBUTION.md\), so it wasn't tagged", said.err)
+    assert re.search(r"commit [0-9a-f]{12} isn't the release in 1 file \(ATTRIBUTION.md\), so it wasn't tagged", said.err)
     assert hub.log("/tag/") == []
 
 

@@ -128,7 +128,7 @@ def test_only_what_was_harmed_is_made_again_and_said(out: Path, source: Path) ->
     assert f"resume   {len(names) - 2} of {len(names)} shards are already there and whole" in said
     assert f"resume   {names[0][5:-8]}: its checksum isn't the report's, made again" in said
     assert f"resume   {names[1][5:-8]}: its report is cut short or altered, made again" in said
-    assert any("removed 1 temporary files and 1 shards that this plan doesn't have" in line for line in said)
+    assert any("removed 1 temporary file and 1 shard that this plan doesn't have" in line for line in said)
     assert contents(out) == before
     assert sorted(path.name for path in out.parent.iterdir()) == ["ds"]
 

@@ -271,7 +271,7 @@ def test_other_files_are_not_touched(s3: s3fs.S3FileSystem, capsys: pytest.Captu
     """A prefix with files that are no dataset, a bucket's top, and the Hub are refused before anything is read or made."""
     s3.pipe_file(f"{HELD}/thesis.tex", b"years of work")
     for out, said in (
-        (OUT, "holds 1 files, such as thesis.tex, and isn't a dataset built by vocalgrad"),
+        (OUT, "holds 1 file, such as thesis.tex, and isn't a dataset built by vocalgrad"),
         (f"s3://{BUCKET}", "names no folder in a bucket: give one, such as s3://made/vocalgrad"),
         ("hf://datasets/me/ds", "a build can't write to the Hub: build to a folder or s3://, then `vocalgrad publish`"),
     ):
