@@ -565,7 +565,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from builder import dataset, show
+    from builder import dataset, layout, show
     from builder.dimensions import BY_NAME
     from builder.errors import NotFound
     from builder.rows import CLIP, from_json
@@ -575,6 +575,7 @@ def _show(arguments: argparse.Namespace) -> int:
         show.sheet(dataset.examples(arguments.dataset, arguments.id), target)
         print(target)
         return 0
+    layout.read_manifest(arguments.dataset)
     if not arguments.id.startswith(CLIP):
         raise NotFound(f"{unknown('dimension', arguments.id, list(BY_NAME))}; a clip's identifier begins with {CLIP}")
     values = dataset.row(arguments.dataset, arguments.id)

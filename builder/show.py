@@ -16,6 +16,10 @@ from builder.records import Contour, FloatArray, Sound, Source
 from builder.rows import from_json
 
 INK, PLAN, HEARD, SHAM = "#1b1f24", "#d1495b", "#00798c", "#9aa0a6"
+PLANNED, OF_CLIP, OF_SHAM = "planned, at the clip's own level", "heard in the clip", "heard in its sham (flat curve)"
+SHOWN_DB = 70.0
+"""Range of the spectrogram's colours below its strongest bin."""
+COLOURS = f"spectrogram: brightest is loudest, black {SHOWN_DB:.0f} dB below"
 
 
 def write(values: Mapping[str, Any], source: Source, target: Path) -> None:
@@ -44,6 +48,7 @@ def write(values: Mapping[str, Any], source: Source, target: Path) -> None:
     )
     _draw_wave(wave, sound)
     _draw_spectrum(spectrum, sound)
+    spectrum.set_title(COLOURS, fontsize=8, color=SHAM, loc="right")
     planned = render.planned(pair, source, sign).at
     _draw_contours(contours, dimension, measure.measure(sound, dimension), measure.measure(flat, dimension), planned, source)
     figure.suptitle(_title(values), fontsize=9.5, color=INK, x=0.02, ha="left")
@@ -64,9 +69,9 @@ def sheet(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], target: 
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import patches, pyplot
 
-    figure, grid = pyplot.subplots(2 * len(pairs), 2, figsize=(13, 3.9 * len(pairs)), squeeze=False, constrained_layout=True)
+    figure, grid = pyplot.subplots(2 * len(pairs), 2, figsize=(13, 3.9 * len(pairs) + 0.4), squeeze=False, constrained_layout=True)
     for number, pair in enumerate(pairs):
         spectra, contours = grid[2 * number], grid[2 * number + 1]
         for axes, values in zip(spectra, pair, strict=True):
@@ -79,6 +84,18 @@ def sheet(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], target: 
         low, high = min(axes.get_ylim()[0] for axes in contours), max(axes.get_ylim()[1] for axes in contours)
         for axes in contours:
             axes.set(ylim=(low, high))
+    lines, labels = grid[1][0].get_legend_handles_labels()
+    colour = patches.Patch(color="black", label=COLOURS)
+    figure.legend(
+        [*lines, colour],
+        [*labels, COLOURS],
+        loc="outside upper center",
+        ncols=4,
+        frameon=False,
+        fontsize=9,
+        markerscale=2,
+        handlelength=1.5,
+    )
     figure.savefig(target, format="png", dpi=75, metadata={"Software": None})
     pyplot.close(figure)
 
@@ -89,9 +106,10 @@ def _draw_published(axes: Any, values: Mapping[str, Any]) -> None:
     value = np.array([np.nan if item is None else item for item in values["contour_value"]], dtype=np.float64)
     asked = curves.planned(values["curve"], values["span"], time_s, start_s, end_s)
     centre = float(np.nanmedian(value - asked))
-    axes.plot(time_s, centre + asked, color=PLAN, linewidth=2.0)
-    axes.plot(time_s, [np.nan if item is None else item for item in values["contour_sham"]], ".", color=SHAM, markersize=3)
-    axes.plot(time_s, value, ".", color=HEARD, markersize=4)
+    flat = [np.nan if item is None else item for item in values["contour_sham"]]
+    axes.plot(time_s, centre + asked, color=PLAN, linewidth=1.5, zorder=3, label=PLANNED)
+    axes.plot(time_s, flat, ".", color=SHAM, markersize=3, label=OF_SHAM)
+    axes.plot(time_s, value, ".", color=HEARD, markersize=4, label=OF_CLIP)
     axes.set(xlim=(0.0, values["duration_s"]), xlabel="s", ylabel=f"{values['dimension']}, {values['unit']}")
     axes.set_title(f"{values['effect']:+.3g} {values['unit']} = {values['effect_jnd']:+.1f} J", fontsize=9, color=HEARD, loc="right")
     axes.grid(alpha=0.25)
@@ -132,7 +150,7 @@ def _draw_spectrum(axes: Any, sound: Sound) -> None:
     top = float(level.max())
     half = sound.sample_rate_hz / 2000.0
     axes.imshow(
-        level, origin="lower", aspect="auto", cmap="magma", vmin=top - 70.0, vmax=top,
+        level, origin="lower", aspect="auto", cmap="magma", vmin=top - SHOWN_DB, vmax=top,
         extent=(time_s[0], time_s[-1], 0.0, half), interpolation="nearest",
     )  # fmt: skip
     axes.set(ylabel="kHz", ylim=(0.0, half))
@@ -143,9 +161,9 @@ def _draw_contours(axes: Any, dimension: Dimension, heard: Contour, flat: Contou
     dense: FloatArray = np.linspace(start_s, end_s, 400)
     known = heard.value[heard.valid] - planned(heard.time_s[heard.valid])
     centre = float(np.median(known)) if known.size else 0.0
-    axes.plot(dense, centre + planned(dense), color=PLAN, linewidth=2.2, label="planned, at the clip's own level")
-    axes.plot(flat.time_s, statistics.smooth(flat).value, ".", color=SHAM, markersize=3, label="sham")
-    axes.plot(heard.time_s, statistics.smooth(heard).value, ".", color=HEARD, markersize=4, label="heard")
+    axes.plot(dense, centre + planned(dense), color=PLAN, linewidth=1.8, zorder=3, label=PLANNED)
+    axes.plot(flat.time_s, statistics.smooth(flat).value, ".", color=SHAM, markersize=3, label=OF_SHAM)
+    axes.plot(heard.time_s, statistics.smooth(heard).value, ".", color=HEARD, markersize=4, label=OF_CLIP)
     figures = label.hear(heard, start_s, end_s)
     third = (end_s - start_s) / 3.0
     for low_s in (start_s, end_s - third):

@@ -16,7 +16,7 @@ from scipy import stats
 from builder import audit, cues, dataset, leakage, pipeline, shortcuts, truth
 from builder.__main__ import main
 from builder.acoustics import audio, filters
-from builder.dimensions import BY_NAME, MEASURES
+from builder.dimensions import MEASURES
 from builder.layout import read_manifest, read_rows
 from builder.pipeline import Built
 from builder.records import Sound
@@ -385,7 +385,7 @@ def test_the_command_prints_and_ends_by_the_gates(small: Path, capsys: pytest.Ca
     assert "what a classifier tells of the direction" in out
     assert "across splits: audio alike 0 times" in out
     assert "reached in J" in out
-    assert all(f"{name[:10]:>12}" in out for name in BY_NAME)
+    assert all(f"{name[:10]:>12}" in out for name in MEASURES)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A new dimension takes the README's four steps: `tests/whistle/` is added by them to a copy of the project, then tested, built and audited."""
+"""A new dimension takes the README's four steps: a small one is added by them to a copy of the project, tested, built and audited."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_four_steps_are_enough(copy: Path) -> None:
 @pytest.mark.slow
 def test_a_new_dimension_keeps_the_laws(copy: Path) -> None:
     """The laws of all dimensions run over it by themselves."""
-    said = in_copy(copy, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/test_laws.py", "-k", "whistle")
+    said = in_copy(copy, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "tests/test_laws.py", "-k", "whistle")
     assert said.count("PASSED") >= 15
 
 
