@@ -88,7 +88,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(prog="vocalgrad", description="A factory for directional acoustic-perception datasets.")
     parser.add_argument("--version", action="version", version=f"vocalgrad {__version__}")
-    stages = parser.add_subparsers(dest="command", required=True, metavar="STAGE")
+    stages = parser.add_subparsers(dest="command", required=True, metavar="STAGE", title="stages, and other commands")
 
     def stage(name: str, run: Callable[[argparse.Namespace], int], text: str, *, planned: bool = False) -> _Parser:
         added = stages.add_parser(name, help=text, description=text)
@@ -99,8 +99,8 @@ def _parser() -> _Parser:
             added.add_argument("--seed", type=_seed, default=None, help=said)
         return added
 
-    def on_clip(added: argparse.ArgumentParser) -> None:
-        added.add_argument("id", help="identifier of a published clip, or its beginning")
+    def on_clip(added: argparse.ArgumentParser, also: str = "") -> None:
+        added.add_argument("id", help=f"identifier of a published clip, or its beginning{also}")
         added.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
         added.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
 
@@ -125,30 +125,32 @@ def _parser() -> _Parser:
     )
     on = stage("render", _render, "make a published clip again from its row and prove it by checksum")
     on_clip(on)
-    on.add_argument("--to", type=_local, default=None, help="FLAC file to write (default: ID.flac)")
+    on.add_argument("--to", type=_local, default=None, metavar="FILE", help="FLAC file to write (default: ID.flac)")
     on = stage("measure", _measure, "measure every dimension of a sound file")
-    on.add_argument("file", type=_local)
+    on.add_argument("file", type=_local, help="sound file, in any format that libsndfile reads")
     on.add_argument("--json", action="store_true", help="print whole contours as JSON")
-    on_clip(stage("label", _label, "say what a published clip's own bytes say, beside its published label"))
+    on_clip(stage("label", _label, "print what a published clip's own bytes say, beside its published label"))
     on = stage("shard", _shard, "make one shard alone, by name as `vocalgrad plan` prints it", planned=True)
     on.add_argument("name", help="such as pitch/test-00000-of-00001")
     on.add_argument("--out", type=_place, default=DEFAULT_OUT, help="folder, or URL such as s3://bucket/vocalgrad (default: %(default)s)")
-    on = stage("card", _card, "write the dataset's README with its picture, and croissant.json, again from its manifest, shards and audit")
-    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT)
+    on = stage("card", _card, "write a dataset's README, its picture and croissant.json again, from its manifest, shards and audit")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--url", metavar="ADDRESS", help="page where the dataset is, or will be, published; for croissant.json")
     on.add_argument("--published", metavar="DAY", help="day of its publication, such as 2026-01-31; for croissant.json")
     on = stage("validate", _validate, "reread a built dataset as a stranger would and list every fault")
-    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT)
-    on.add_argument("--again", type=_count, default=0, metavar="K", help="also make K clips again from their rows; needs the sources")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
+    said = "also make K clips again from their rows, which needs the corpus (default: none)"
+    on.add_argument("--again", type=_count, default=0, metavar="K", help=said)
     on.add_argument("--recipe", type=_local, default=DEFAULT_RECIPE, help="recipe, to find its corpus (default: %(default)s)")
     with_workers(on)
-    on = stage("audit", _audit, "measure what else than the label's property moves; print, and write audit/audit.json and report.html")
-    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT)
-    on.add_argument("--pairs", type=_count, default=48, help="pairs per dimension that are measured in full (default: %(default)s)")
-    with_workers(on)
-    on = stage(
-        "release-check", _release_check, "is the recipe's version ready to be released: changelog, working tree, dataset", planned=True
+    on = stage("audit", _audit, "measure whether the labels of a dataset are true and what else tells them; print it and write audit/")
+    on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
+    on.add_argument(
+        "--pairs", type=_count, default=48, help="pairs of each dimension in which every dimension is measured (default: %(default)s)"
     )
+    with_workers(on)
+    said = "check that the recipe's version is ready to be released: changelog, working tree, dataset"
+    on = stage("release-check", _release_check, said, planned=True)
     on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--source", type=_local, default=Path(), help="folder of the source, with CHANGELOG.md (default: here)")
     on = stage("publish", _publish, "put a finished, audited dataset on the Hugging Face Hub: one commit, compared, then tagged")
@@ -161,18 +163,18 @@ def _parser() -> _Parser:
     on = stage("pull-check", _pull_check, "download a published version into a fresh cache and validate it, row by row")
     on.add_argument("version", help="namespace/name@tag on the Hub")
     with_workers(on, anywhere=False)
-    on = stage("build", _build, "all stages: a whole dataset, resumed if it was begun", planned=True)
+    on = stage("build", _build, "run all stages: build a whole dataset and audit it; go on with one that was begun", planned=True)
     on.add_argument("--out", type=_place, default=DEFAULT_OUT, help="folder, or URL such as s3://bucket/vocalgrad (default: %(default)s)")
     with_workers(on)
     on = stage("export", _export, "write clips and metadata as files, for harnesses that don't read Parquet")
     on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--as", dest="form", required=True, choices=("audiofolder", "webdataset", "jsonl"), help="how to write them")
-    on.add_argument("--to", type=_local, required=True, help="folder to make")
+    on.add_argument("--to", type=_local, required=True, metavar="FOLDER", help="folder to make; it must not be there")
     on.add_argument("--config", default="all", help="configuration, such as a dimension (default: %(default)s)")
     on.add_argument("--split", default=None, help="split (default: every one)")
-    on = stage("show", _show, "draw a published clip with its contours; given a dimension, pairs of it, rising beside falling")
-    on_clip(on)
-    on.add_argument("--to", type=_local, default=None, help="PNG file to write (default: ID.png)")
+    on = stage("show", _show, "draw a published clip with its contours, or pairs of a dimension, rising beside falling")
+    on_clip(on, "; or a dimension, such as pitch")
+    on.add_argument("--to", type=_local, default=None, metavar="FILE", help="PNG file to write (default: ID.png, or DIMENSION.png)")
     on = stage("commit-split", _commit_split, "write a commitment to a split that is held private, and the secret that opens it")
     on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument("--split", default="test", help="split that is held private (default: %(default)s)")
@@ -360,11 +362,13 @@ def _measure(arguments: argparse.Namespace) -> int:
         print(json.dumps(values))
         return 0
     start_s, end_s = audio.active_region_s(sound)
-    print(f"{arguments.file}: {sound.duration_s:.2f} s at {rate} Hz, active {start_s:.2f} to {end_s:.2f} s")
-    print(f"{'dimension':<12}{'contrast':>10}{'rank':>7}{'valid':>7}  unit")
+    print(
+        f"{arguments.file}: {sound.duration_s:.2f} s at {rate} Hz, active {start_s:.2f} to {end_s:.2f} s; contrast: last third less first"
+    )
+    print(f"{'dimension':<15}{'contrast':>10}{'rank':>7}{'valid':>7}  unit")
     for name, contour in contours.items():
         heard = label.hear(contour, start_s, end_s)
-        print(f"{name:<12}{heard.contrast:>10.3f}{heard.rank_correlation:>7.2f}{heard.valid:>7.0%}  {BY_NAME[name].unit}")
+        print(f"{name:<15}{heard.contrast:>10.3f}{heard.rank_correlation:>7.2f}{heard.valid:>7.0%}  {BY_NAME[name].unit}")
     return 0
 
 

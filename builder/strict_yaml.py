@@ -124,6 +124,9 @@ class YamlFile:
     def _text(self) -> str | None:
         try:
             return self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            there = [path.name for path in self.path.parent.glob("*.yaml")] if self.path.parent.is_dir() else []
+            self.faults.append(f"{self.path}: there is no such file{nearest(self.path.name, there)}")
         except OSError as error:
             self.faults.append(f"{self.path}: can't be read: {error.strerror}")
         except UnicodeDecodeError:

@@ -151,7 +151,7 @@ def test_a_missing_recipe_is_named(run: Run, tmp_path: Path, stage: str) -> None
     extra = {"shard": ["pitch/test-00000-of-00001", "--out", tmp_path / "out"], "build": ["--out", tmp_path / "out"]}.get(stage, [])
     said = run(stage, *extra, "--recipe", tmp_path / "nix.yaml")
     assert said.status == 1
-    assert said.err == f"vocalgrad {stage}: 1 fault in the recipe:\n  {tmp_path}/nix.yaml: can't be read: No such file or directory\n"
+    assert said.err == f"vocalgrad {stage}: 1 fault in the recipe:\n  {tmp_path}/nix.yaml: there is no such file\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -449,7 +449,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The path as it was given, and why."""
     with pytest.raises(RecipeError) as caught:
         recipe.load(tmp_path / "nix.yaml")
-    assert caught.value.faults == [f"{tmp_path}/nix.yaml: can't be read: No such file or directory"]
+    assert caught.value.faults == [f"{tmp_path}/nix.yaml: there is no such file"]
     with pytest.raises(RecipeError) as caught:
         recipe.load(tmp_path)
     assert caught.value.faults == [f"{tmp_path}: can't be read: Is a directory"]
@@ -465,7 +465,7 @@ def test_an_include_may_not_include(folder: Path) -> None:
 
 def test_a_missing_include_is_named(folder: Path) -> None:
     """The file that isn't there comes first."""
-    assert faults(folder, PITCH.replace("base", "bse"))[0] == "bse.yaml: can't be read: No such file or directory"
+    assert faults(folder, PITCH.replace("base", "bse"))[0] == "bse.yaml: there is no such file (did you mean 'base.yaml'?)"
 
 
 def test_an_include_is_one_file_name(folder: Path) -> None:
@@ -502,7 +502,7 @@ def test_dimensions_is_a_list_of_files(folder: Path) -> None:
     assert faults(folder, RELEASE.replace("[pitch.yaml, loudness.yaml]", "pitch.yaml")) == [
         "x.yaml:2: dimensions: 'all', or a list of at least one recipe file, is needed"
     ]
-    assert faults(folder, RELEASE.replace("loudness", "loudnes")) == ["loudnes.yaml: can't be read: No such file or directory"]
+    assert faults(folder, RELEASE.replace("loudness", "loudnes")) == ["loudnes.yaml: there is no such file (did you mean 'loudness.yaml'?)"]
     (found,) = faults(folder, RELEASE.replace("[pitch.yaml, loudness.yaml]", "[]"))
     assert found.startswith("x.yaml:2: dimensions: ")
 
