@@ -479,3 +479,13 @@ def test_a_closed_pipe_is_no_fault(tmp_path: Path) -> None:
     command = f"{sys.executable} -m builder measure {path} --json | head -c 10"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, '{"pitch": ', "")
+
+
+# -- where files go ---------------------------------------------------------------------------------------------------
+
+
+def test_git_ignores_what_show_and_render_write_by_default() -> None:
+    """Pictures and sounds that land in the project's folder, and the dataset itself, are never offered for a commit."""
+    written = [*(f"{name}.png" for name in BY_NAME), "vg0123456789.png", "vg0123456789.flac", "vocalgrad/README.md"]
+    ignored = subprocess.run(["git", "check-ignore", *written], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    assert ignored == written
