@@ -282,7 +282,7 @@ def _sex_in(path: Path, rows: Iterable[tuple[int, list[str]]], at: int, listing:
         if len(cells) > at:
             told[named(cells[0]) or ""] = sex_of(cells[at])
         else:
-            listing.notes.append(f"{path.name}:{line}: fewer than {at + 1} cells: the speaker's sex is unknown")
+            listing.notes.append(f"{path.name}:{line}: fewer than {counted(at + 1, 'cell')}: the speaker's sex is unknown")
     return told
 
 

@@ -158,7 +158,7 @@ def build(path: Path, seed: int | None, out: Path, engine: Engine, say: Callable
     with resume.locked(out):
         resume.recover(out, say)
         n_bytes = sum(CLIP_BYTES * item.n_clips * item.sample_rate_hz // 16_000 for item in planned.shards)
-        resume.check_room(out, n_bytes, f"{2 * n_pairs + n_controls} clips")
+        resume.check_room(out, n_bytes, counted(2 * n_pairs + n_controls, "clip"))
         partial = resume.partial_of(out)
         if not places.is_remote(partial):
             partial.mkdir(exist_ok=True)

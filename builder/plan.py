@@ -20,6 +20,7 @@ from builder.recipe import SPEECH_KINDS, SPLITS, DimensionRecipe, Recipe
 from builder.records import Cell, PairPlan, Reason, ShardPlan, SourceSpec
 from builder.splits import Splits, owner
 from builder.synthesis import drawn
+from builder.words import counted
 
 Pools = Mapping[tuple[str, str], tuple[SourceSpec, ...]]
 """(kind, split) -> real sources, in an order that's the same whatever order they came in."""
@@ -66,7 +67,7 @@ class Shortage:
         return self.there < self.wanted
 
     def __str__(self) -> str:
-        others = f" (and {self.n_cells - 1} more cells like it)" if self.n_cells > 1 else ""
+        others = f" (and {counted(self.n_cells - 1, 'more cell')} like it)" if self.n_cells > 1 else ""
         has = f"{self.there} of {self.of} {self.cell.kind} {self.words}" if self.words else f"{self.there} {self.cell.kind}"
         return f"{self.cell} in {self.shard}: {has}, {self.wanted} at least are needed and {self.enough} to be safe{others}"
 

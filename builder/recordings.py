@@ -25,6 +25,7 @@ from builder.errors import NotFound, Refused
 from builder.kept import Kept
 from builder.recipe import SpeechRule
 from builder.records import FloatArray, Reason, Sound
+from builder.words import counted
 
 STRETCH_S = 120.0
 MARGIN_S = 0.25
@@ -190,9 +191,10 @@ class Tape:
         samples, found_hz = self._opened(partial(audio.read, first=first, most=most))
         if not -LARGEST_SAMPLE < np.min(samples, initial=0.0) <= np.max(samples, initial=0.0) < LARGEST_SAMPLE:
             n_wild = int(np.sum(~(np.abs(samples) < LARGEST_SAMPLE)))
-            raise Refused(Reason.NOT_FINITE, f"{n_wild} samples aren't finite numbers, or are beyond {LARGEST_SAMPLE:g} times full scale")
+            told = f"{counted(n_wild, 'sample is', 'samples are')} not finite, or beyond {LARGEST_SAMPLE:g} times full scale"
+            raise Refused(Reason.NOT_FINITE, told)
         if samples.shape[1] > 1 and self.channels == "mono":
-            raise Refused(Reason.NOT_MONO, f"{samples.shape[1]} channels, and the recipe takes mono only")
+            raise Refused(Reason.NOT_MONO, f"{counted(samples.shape[1], 'channel')}, and the recipe takes mono only")
         if found_hz < self.min_rate_hz:
             raise Refused(Reason.RATE_TOO_LOW, f"{found_hz} Hz, at least {self.min_rate_hz} Hz are needed")
         if len(samples) == 0:

@@ -16,6 +16,7 @@ from pathlib import Path
 from builder import places
 from builder.errors import CorpusUnavailable
 from builder.spelling import words
+from builder.words import counted
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -146,7 +147,7 @@ def _holds_rows(cell: str, delimiter: str, width: int) -> bool:
 
 def _row(line: int, cells: list[str], names: Sequence[str]) -> Row:
     """A row by column; columns without a name, such as spreadsheets add after the last, must be empty there."""
-    fault = None if len(cells) == len(names) else f"the header has {len(names)} cells, this row {len(cells)}"
+    fault = None if len(cells) == len(names) else f"the header has {counted(len(names), 'cell')}, this row {len(cells)}"
     last = max((at for at, name in enumerate(names) if name), default=0)
     if fault is None and any(cell.strip() for cell in cells[last + 1 :]):
         fault = "a cell after the last column that has a name"
