@@ -350,7 +350,7 @@ def _measure(arguments: argparse.Namespace) -> int:
         raise VocalgradError(f"{arguments.file}: {refusal}") from refusal
     if not np.all(np.isfinite(samples)):
         raise VocalgradError(
-            f"{arguments.file}: {counted(int(np.sum(~np.isfinite(samples))), 'sample')} aren't finite numbers; nothing was measured"
+            f"{arguments.file}: {counted(int(np.sum(~np.isfinite(samples))), 'sample is', 'samples are')} not finite; nothing was measured"
         )
     sound = Sound(samples if samples.shape[1] == 2 else samples.mean(axis=1), rate)
     contours = measure.measure_all(sound)
