@@ -60,6 +60,7 @@ sys.addaudithook(watch)
 """
 SPEECH = """\
 include: {recipes}/base.yaml
+speech: {{corpus: {recipes}/corpora/embedded.yaml}}
 dimension: pitch
 tiers: {{medium: 6.0}}
 curves: [linear]
