@@ -10,6 +10,7 @@ RECIPE ?= recipes/default.yaml
 OUT ?= vocalgrad
 TESTS ?= -m "not slow"
 
+quoted = '$(subst ','\'',$(1))'
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.ready-bench
@@ -17,15 +18,15 @@ BENCH_READY := .venv/.ready-bench
 .PHONY: build release publish test bench bench-ready lint clean
 
 build: $(READY)
-	@$(BIN)/vocalgrad build --recipe "$(RECIPE)" --out "$(OUT)" $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS)) \
-		$(if $(ENGINE),--engine $(ENGINE)) $(if $(SCHEDULER),--scheduler "$(SCHEDULER)")
+	@$(BIN)/vocalgrad build --recipe $(call quoted,$(RECIPE)) --out $(call quoted,$(OUT)) $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(ENGINE),--engine $(ENGINE)) $(if $(SCHEDULER),--scheduler $(call quoted,$(SCHEDULER)))
 
 release: $(READY)
-	@$(BIN)/vocalgrad release-check --recipe "$(RECIPE)" --dataset "$(OUT)"
+	@$(BIN)/vocalgrad release-check --recipe $(call quoted,$(RECIPE)) --dataset $(call quoted,$(OUT))
 
 publish: $(READY)
 	@test -n "$(REPO)" || { echo "name the repository: make publish REPO=org/name"; exit 1; }
-	@$(BIN)/vocalgrad publish "$(REPO)" --dataset "$(OUT)" $(if $(PRIVATE),--private) $(if $(PR),--pr) $(if $(DRY),--dry-run)
+	@$(BIN)/vocalgrad publish $(call quoted,$(REPO)) --dataset $(call quoted,$(OUT)) $(if $(PRIVATE),--private) $(if $(PR),--pr) $(if $(DRY),--dry-run)
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)

@@ -31,6 +31,8 @@ UNLISTED = ("http", "https", "data", "ftp")
 """Protocols of which a folder can't be listed or read as one."""
 SNAPSHOT = re.compile(r"(.*/(?:datasets|models)--[^/]+)/snapshots/[^/]+/")
 """A folder of the Hub's cache, up to the repository in it."""
+MAGIC = re.compile(r"[][*?$]|::")
+"""What `datasets` doesn't take literally in a path."""
 AT_ONCE = 500
 """Small files that are read at once."""
 FOREIGN = ("aiobotocore", "aiohttp", "asyncio", "botocore", "httpcore2", "httpx2", "huggingface_hub", "s3fs")
@@ -125,8 +127,8 @@ def _is_foreign(error: BaseException | None) -> bool:
 
 @contextmanager
 def without_magic(folder: Path) -> Iterator[Path]:
-    """A folder of this machine under a path that `datasets` takes as it is: of others it takes a part for a pattern, or for two URLs."""
-    if glob.escape(str(whole(folder))) == str(whole(folder)) and "::" not in str(whole(folder)):
+    """A folder of this machine under a path that `datasets` takes as it is: in others it sees patterns, variables, or two URLs."""
+    if not MAGIC.search(str(whole(folder))):
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="vocalgrad-") as place:

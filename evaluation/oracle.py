@@ -602,8 +602,8 @@ def configurations(dataset: str) -> list[str]:
     datasets.disable_progress_bars()
     if not Path(dataset).is_dir() and not re.fullmatch(r"[\w.-]+/[\w.-]+", dataset):
         raise Unusable(f"no folder {dataset!r} here: build it with `make build`, or name another with --dataset")
-    if "[" in os.path.realpath(dataset) or "::" in os.path.realpath(dataset):
-        raise Unusable(f"{dataset!r}: `datasets` opens no folder with [ or :: in its path, which it takes for a pattern: rename or move it")
+    if Path(dataset).is_dir() and re.search(r"\[|::|\$", os.path.realpath(dataset)):
+        raise Unusable(f"{dataset!r}: `datasets` opens no folder with [ or :: or $ in its path: rename it, or move it")
     try:
         return list(datasets.get_dataset_config_names(dataset))
     except Exception as error:  # the library raises many kinds, by network and by version

@@ -306,6 +306,11 @@ def test_a_cluster_that_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.Ca
     assert re.search(r"neither an address .* nor, within 1 s, a scheduler file .*dask scheduler --scheduler-file", capsys.readouterr().err)
     assert main([*asked, "tcp://127.0.0.1:1"]) == 1
     assert re.search(r"no dask scheduler answers at tcp://127.0.0.1:1 within 1 s", capsys.readouterr().err)
+    for address in ("tcp://127.0.0.1", "tcp://127.0.0.1:", "tcp://127.0.0.1:x", "ftp://127.0.0.1:1", "tcp://", "tcp://[::1"):
+        assert main([*asked, address]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"vocalgrad plan: {address} isn't an address of a dask scheduler (")
+        assert said.endswith("): give its host and port, such as tcp://host:8786, or its scheduler file\n")
     with scheduler_in(tmp_path) as file:
         until(file.exists)
         assert main([*asked, str(file)]) == 1

@@ -14,7 +14,8 @@ import pytest
 from hub.client import Commands, Said, Server, serving
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError, RevisionNotFoundError
 
-from builder import patience
+from builder import patience, release
+from builder.__main__ import main
 from builder.errors import NotPublished
 
 TAG = "v0.1.0-seed.1"
@@ -201,6 +202,32 @@ def test_a_repository_that_cannot_be_is_refused(hub: Server, publish: Commands, 
     assert (said.status, hub.sent()) == (1, [])
     assert told in said.err
     assert "validate" not in said.out
+
+
+@pytest.mark.parametrize("without", ["a token", "an answer", "leave to ask"])
+def test_a_dry_run_needs_no_token_and_no_network(
+    without: str, audited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder and its rows are checked all the same, all that would be sent at most is listed, and why no more is known."""
+    monkeypatch.setattr("builder.publish.get_token", lambda: None if without == "a token" else "hf_write")
+    monkeypatch.setattr("builder.patience.TRIES", 1)
+
+    def asked(*_: object, **__: object) -> dict[str, str]:
+        raise OfflineModeIsEnabled("offline") if without == "leave to ask" else httpx2.ConnectError("no route")
+
+    monkeypatch.setattr("builder.publish._Client.whoami", asked)
+    command = ["publish", "acme/x", "--dry-run", "--workers", "1", "--dataset"]
+    capsys.readouterr()
+    assert main([*command, str(audited)]) == 0
+    said = capsys.readouterr().out
+    reason = {"a token": "no token: log in", "an answer": "no answer from", "leave to ask": "HF_HUB_OFFLINE is set"}[without]
+    assert f"the Hub isn't asked what it holds: {reason}" in said.replace("whose token this is: ", "")
+    assert "to acme/x, at most:" in said
+    assert {line.split()[-1] for line in said.splitlines() if line.startswith("new ")} == set(release.read(audited).files)
+    dataset = Path(shutil.copytree(audited, tmp_path / "ds"))
+    (dataset / "stray.txt").touch()
+    assert main([*command, str(dataset)]) == 1
+    assert "stray.txt: not a file of this dataset" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

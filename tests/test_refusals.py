@@ -151,5 +151,5 @@ def test_a_commitment_that_is_none_is_told(
     given = [text for option, path in files.items() for text in (option, str(path))]
     assert main(["reveal-split", "--dataset", str(audited), *given]) == 1
     said = capsys.readouterr()
-    assert "c.json" in said.err
+    assert "c.json" in said.err + said.out
     assert "Traceback" not in said.err

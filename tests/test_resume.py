@@ -456,12 +456,22 @@ def test_builds_killed_at_random_points_end_with_the_same_bytes(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_build_that_is_stopped_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
-    """Ctrl-C to the whole group, or SIGTERM to the parent: exit 130, how to go on, no traceback, and no worker is left."""
+@pytest.mark.parametrize(
+    ("number", "ignored"),
+    [
+        (signal.SIGINT, set()),
+        (signal.SIGTERM, {signal.SIGINT, signal.SIGQUIT}),  # as a shell has its background jobs
+        (signal.SIGHUP, {signal.SIGINT}),
+    ],
+)
+def test_a_build_that_is_stopped_says_how_to_go_on(tmp_path: Path, number: signal.Signals, ignored: set[signal.Signals]) -> None:
+    """Ctrl-C to the whole group, or a signal to the parent: exit 128 + number, how to go on, no worker left, what's finished stays."""
     recipe, out = tmp_path / "killed.yaml", tmp_path / "ds"
     recipe.write_text(KILLED.format(recipes=ROOT / "recipes"))
+    before = {other: signal.signal(other, signal.SIG_IGN) for other in ignored}
     running = begin(recipe, out, 2)
+    for other, handler in before.items():
+        signal.signal(other, handler)
     while running.poll() is None and not list(resume.partial_of(out).glob("reports/*/*.json")):
         time.sleep(0.02)
     children = workers_of(running.pid)
@@ -470,8 +480,26 @@ def test_a_build_that_is_stopped_says_how_to_go_on(tmp_path: Path, number: signa
     else:
         running.send_signal(number)
     _, errors = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == 128 + number
+    assert not out.exists()
+    assert list(resume.partial_of(out).glob("reports/*/*.json"))
     assert "run the same command again to go on" in errors
     assert "Traceback" not in errors
     assert children
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+@pytest.mark.slow
+def test_a_build_that_nohup_began_outlives_its_terminal(tmp_path: Path) -> None:
+    """SIGHUP that's ignored when it begins stays ignored, in its workers too."""
+    recipe, out = tmp_path / "killed.yaml", tmp_path / "ds"
+    recipe.write_text(KILLED.format(recipes=ROOT / "recipes"))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    running = begin(recipe, out, 2)
+    signal.signal(signal.SIGHUP, before)
+    while running.poll() is None and not list(resume.partial_of(out).glob("reports/*/*.json")):
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGHUP)
+    _, errors = running.communicate()
+    assert running.returncode == 0, errors
+    assert "once more" not in errors
