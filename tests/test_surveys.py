@@ -159,7 +159,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     """A folder in its place, or no folder for it at all: the survey doesn't need it."""
     cache.mkdir(parents=True)
     assert surveyed(corpus, RULE, RATE_HZ) == plain
-    monkeypatch.setattr(fetch, "cache_dir", lambda: (_ for _ in ()).throw(PermissionError("no home")))
+    monkeypatch.setattr(fetch, "cache_dir", lambda: (_ for _ in ()).throw(CorpusUnavailable("no home")))
     assert surveyed(corpus, RULE, RATE_HZ) == plain
 
 
