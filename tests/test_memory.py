@@ -92,15 +92,14 @@ def test_a_worker_of_the_default_recipe_keeps_its_bound() -> None:
     assert held[-1].peak_mb < memory.MOST_MB, [(item.shard, round(item.now_mb)) for item in held]
 
 
-def test_a_worker_keeps_its_bound_over_real_shards() -> None:
-    """Whole shards of the default recipe whose sources, with analyses and shams, are more than is kept."""
+def test_a_worker_keeps_its_bound_over_a_real_shard() -> None:
+    """A whole shard of the default recipe whose sources, with analyses and shams, are more than is kept: larger ones leave no more."""
     planned, gathered = pipeline.load_plan(memory.RECIPE, 1)
     context = Context(gathered.corpora, planned.recipe.speech, gathered.bandwidth_hz)
-    shards = [shard for shard in planned.shards if shard.name.startswith(("noise/validation", "distortion/validation"))]
-    assert len(shards) == 2
+    (shard,) = (shard for shard in planned.shards if shard.name.startswith("distortion/validation"))
     with closing(Crew(1)) as crew:
-        held = [found for _, found in crew.run(memory.held_after, [(shard, context) for shard in shards])]
-    assert max(peak_mb for _, _, peak_mb in held) < memory.MOST_MB, held
+        ((_, (_, _, peak_mb)),) = crew.run(memory.held_after, [(shard, context)])
+    assert peak_mb < 0.85 * memory.MOST_MB
 
 
 def surveyed_mb(corpus: Corpus) -> tuple[int, float]:
@@ -148,7 +147,9 @@ def test_in_stretches_a_survey_finds_what_it_finds_in_the_whole(tmp_path: Path, 
     assert len(whole.cuts) == 4
     monkeypatch.setattr(recordings, "STRETCH_S", 4.0)
     parts = survey(corpus, RULE, RATE_HZ)
-    assert (parts.cuts, parts.syllables, parts.refused) == (whole.cuts, whole.syllables, whole.refused)
+    assert [(cut.start, cut.end, cut.whole) for cut in parts.cuts] == [(cut.start, cut.end, cut.whole) for cut in whole.cuts]
+    assert [(part.start, part.end) for part in parts.syllables] == [(part.start, part.end) for part in whole.syllables]
+    assert parts.refused == whole.refused
     assert parts.bandwidth_hz == pytest.approx(whole.bandwidth_hz)
     read = tape(corpus, recording, RULE, RATE_HZ)
     for start, end in ((0, 5000), (77_777, 140_001), (400_000, 10**6)):
