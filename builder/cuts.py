@@ -119,7 +119,8 @@ def survey_recording(corpus: Corpus, recording: Recording, rule: SpeechRule, sam
         seen = _looked_over(tape)
         found.bandwidth_hz[recording.member] = seen.bandwidth_hz
         if seen.peak_dbfs < QUIETEST_DBFS:
-            raise Refused(Reason.SILENT, f"peak {seen.peak_dbfs:.0f} dBFS, at least {QUIETEST_DBFS:.0f} dBFS is needed")
+            told = f"peak {seen.peak_dbfs:.0f} dBFS" if np.isfinite(seen.peak_dbfs) else "every sample is 0"
+            raise Refused(Reason.SILENT, f"{told}, at least {QUIETEST_DBFS:.0f} dBFS is needed")
         cuts = list(_cuts_of(tape, recording, rule, seen.level))
         if not cuts:
             raise Refused(Reason.TOO_SHORT, f"no {rule.min_s} s of speech in a row")

@@ -23,7 +23,7 @@ from builder.kept import Kept
 from builder.recipe import SpeechRule
 from builder.records import Cell, Margins, PairPlan, Reason, ShardPlan, Source
 from builder.rows import Clip, as_json, row_of
-from builder.words import counted
+from builder.words import counted, reaching
 
 SLOWEST_HELD = "pitch"
 """Of what is held, asked last: F0 costs more than all else together."""
@@ -199,8 +199,7 @@ def _check_band(pair: PairPlan, context: Context) -> None:
     if reaches_hz < dimension.band.needs_hz:
         raise Refused(
             Reason.NARROW_BAND,
-            f"the recording reaches up to {reaches_hz:.0f} Hz, {dimension.name} needs {dimension.band.needs_hz:.0f} Hz: "
-            f"{dimension.band.reason}",
+            f"the recording {reaching(reaches_hz)}, {dimension.name} needs {dimension.band.needs_hz:.0f} Hz: {dimension.band.reason}",
         )
 
 

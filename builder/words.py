@@ -1,4 +1,4 @@
-"""Words of messages: counted nouns, and the nearest known name for one that isn't known."""
+"""Words of messages: counted nouns, how far a spectrum reaches, and the nearest known name for one that isn't known."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
         For any other count, if it isn't the noun with an s.
     """
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def reaching(frequency_hz: float) -> str:
+    """How far up a spectrum reaches; nowhere, where it can't be measured (0 Hz)."""
+    return f"reaches up to {frequency_hz:.0f} Hz" if frequency_hz else "reaches nowhere that can be measured"
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

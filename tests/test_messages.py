@@ -36,6 +36,12 @@ def test_counts_agree_with_their_nouns() -> None:
     assert words.counted(3, "shard is", "shards are") == "3 shards are"
 
 
+def test_a_spectrum_that_reaches_nowhere_has_no_figure() -> None:
+    """0 Hz is no edge."""
+    assert words.reaching(3480.6) == "reaches up to 3481 Hz"
+    assert words.reaching(0.0) == words.reaching(1000.0 * 2.0 ** float("-inf")) == "reaches nowhere that can be measured"
+
+
 def test_no_message_counts_by_itself() -> None:
     """No f-string puts a plural behind a number that may be 1; constants and rates (with a format) aren't counts."""
     wrong = []

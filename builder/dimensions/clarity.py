@@ -26,6 +26,7 @@ from builder.acoustics import bandwidth, filters, meters, statistics
 from builder.dimensions._contract import Band, Dimension, HeldBy, Need, Planned
 from builder.errors import Refused
 from builder.records import FloatArray, Jnd, Reason, Sound, Source
+from builder.words import reaching
 
 BASE_OCTAVES = 0.8
 """Cutoff in the middle of every sweep: 1.7 kHz, so that four octaves about it end below 8 kHz."""
@@ -66,7 +67,7 @@ def _check_reach(sound: Sound, needed: float) -> None:
     reach = sound.once("clarity reach", bandwidth.reach_octaves)
     if reach < needed:
         reach_hz, needed_hz = (meters.REFERENCE_HZ * 2.0**octave for octave in (reach, needed))
-        raise Refused(Reason.OUT_OF_RANGE, f"the source reaches up to {reach_hz:.0f} Hz, the sweep needs {needed_hz:.0f} Hz")
+        raise Refused(Reason.OUT_OF_RANGE, f"the source {reaching(reach_hz)}, the sweep needs {needed_hz:.0f} Hz")
 
 
 MAX_SPAN = {"speech": 3.0, "syllables": 4.0, "vowels": 4.0, "voice": 4.0, "voice_syllables": 4.0, "noise": 4.0}
