@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0 done, 1 a fault with a message, 2 wrong usage, 128 and the signal's number if one stopped it.
     """
     pin_threads()
+    _print_anything()
     parser = _parser()
     arguments, strange = parser.parse_known_args(argv)
     if strange:
@@ -58,6 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nvocalgrad: stopped; finished shards are kept: run the same command again to go on", file=sys.stderr)
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     return status
+
+
+def _print_anything() -> None:
+    """Have what a terminal can't show printed with escapes: names of speakers and files may hold any sign, and bytes that are none."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _heed_signals() -> None:
@@ -236,7 +245,7 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
     checked = recipe.load(arguments.recipe, arguments.seed)
     values = {**checked.model_dump(mode="json"), "seed": checked.seed_name, "recipe_sha256": checked.digest}
-    print(json.dumps(values, indent=1, ensure_ascii=False))
+    print(json.dumps(values, indent=1, allow_nan=False))
     return 0
 
 
@@ -334,8 +343,6 @@ def _render(arguments: argparse.Namespace) -> int:
 
 
 def _measure(arguments: argparse.Namespace) -> int:
-    import numpy as np
-
     from builder import label, measure
     from builder.acoustics import audio
     from builder.dimensions import BY_NAME
@@ -346,20 +353,21 @@ def _measure(arguments: argparse.Namespace) -> int:
         raise NotFound(f"no such file: {arguments.file}")
     try:
         samples, rate = audio.read(arguments.file)
+        audio.check_finite(samples)
     except Refused as refusal:
         raise VocalgradError(f"{arguments.file}: {refusal}") from refusal
-    if not np.all(np.isfinite(samples)):
-        raise VocalgradError(
-            f"{arguments.file}: {counted(int(np.sum(~np.isfinite(samples))), 'sample is', 'samples are')} not finite; nothing was measured"
-        )
     sound = Sound(samples if samples.shape[1] == 2 else samples.mean(axis=1), rate)
     contours = measure.measure_all(sound)
     if arguments.json:
         values = {
-            name: {"time_s": contour.time_s.tolist(), "value": [v if v == v else None for v in contour.value.tolist()]}
+            name: {
+                "time_s": contour.time_s.tolist(),
+                "value": [value if told else None for value, told in zip(contour.value.tolist(), contour.valid, strict=True)],
+                "no_value": measure.no_value(sound, contour),
+            }
             for name, contour in contours.items()
         }
-        print(json.dumps(values))
+        print(json.dumps(values, allow_nan=False))
         return 0
     start_s, end_s = audio.active_region_s(sound)
     print(
@@ -369,6 +377,10 @@ def _measure(arguments: argparse.Namespace) -> int:
     for name, contour in contours.items():
         heard = label.hear(contour, start_s, end_s)
         print(f"{name:<15}{heard.contrast:>10.3f}{heard.rank_correlation:>7.2f}{heard.valid:>7.0%}  {BY_NAME[name].unit}")
+    without: dict[str, list[str]] = {}
+    for name, contour in contours.items():
+        without.setdefault(measure.no_value(sound, contour) or "", []).append(name)
+    print("".join(f"\nno value of {', '.join(without[why])}: {why}" for why in without if why))
     return 0
 
 

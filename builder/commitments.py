@@ -75,7 +75,7 @@ def commit(root: Path, split: str, out: Path, secret: Path) -> dict[str, Any]:
         "sha256": hashlib.sha256(text).hexdigest(),
     }
     _write_new(secret, text, 0o600)
-    _write_new(out, (json.dumps(found, indent=1) + "\n").encode(), 0o644)
+    _write_new(out, (json.dumps(found, allow_nan=False, indent=1) + "\n").encode(), 0o644)
     return found
 
 

@@ -144,7 +144,7 @@ def load(path: Path) -> Corpus:
         raise CorpusUnavailable(
             f"corpus {corpus.name}: {len(missing)} of {counted(len(corpus.files), 'file')} can't be had:\n"
             + "\n".join(f"  {line}" for line in missing)
-            + (CHECK_NETWORK if any(entry.package or entry.debian or entry.dataset for entry in corpus.files) else SET_FOLDER)
+            + (CHECK_NETWORK if any(_is_fetched(entry) for entry in corpus.files) else SET_FOLDER)
             + "or build from synthesis alone, with another recipe and OUT: make build RECIPE=recipes/synthesis.yaml OUT=synthesis"
         )
     location = {member: place if places.is_remote(place) else place.absolute() for part in parts for member, place in part.location.items()}
@@ -154,6 +154,12 @@ def load(path: Path) -> Corpus:
     refused = tuple(item for part in parts for item in part.refused)
     notes = tuple(line for part in parts for line in part.notes)
     return Corpus(corpus.name, tuple(ordered), location, corpus.licences, refused, stamps, notes)
+
+
+def _is_fetched(entry: FileEntry) -> bool:
+    """Whether an entry comes over the network."""
+    on_the_hub = entry.dataset is not None and not corpus_recipe.is_folder(entry.dataset)
+    return bool(entry.package or entry.debian or on_the_hub)
 
 
 def load_all(paths: Sequence[Path]) -> dict[str, Corpus]:
@@ -234,7 +240,10 @@ def _tabled(path: Path, entry: FileEntry, attributions: Mapping[str, str], fault
         part = _Part(_recordings_of(found, entry, attributions), {}, listing.refused + over, listing.told())
         return _placed(part, root, lambda member: listing.written.get(member, member))
     written = places.Written(root)
-    inside, refused = _inside(root, _recordings(root, entry, attributions, faults), written)
+    listed = _recordings(root, entry, attributions, faults)
+    inside, refused = _inside(root, listed, written)
+    if entry.folder is not None:
+        refused += layouts.unused(root, {item.member for item in listed})
     return _placed(_Part(inside, {}, refused), root, written)
 
 

@@ -31,6 +31,8 @@ Language = Annotated[str, spelt("[a-z]{2,3}", "a language code of two or three s
 Segment = Annotated[tuple[float, float], AsTuple]
 Segments = Annotated[tuple[Segment, ...], AsTuple]
 VARIABLE = re.compile(r"^\$\{([A-Za-z_][A-Za-z0-9_]*)\}(.*)$")
+LONGEST_NAME = 255
+"""Bytes of a file's or folder's name, on any file system of today."""
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
 PLACES = ("package", "debian", "folder", "archive", "dataset")
 LISTS = ("recordings", "table", "layout", "columns")
@@ -58,6 +60,8 @@ BELONGS: Mapping[str, tuple[str, ...]] = {
 
 def outside(member: str) -> str | None:
     """Why a member's path can't be used; None if it can."""
+    if "\0" in member or any(len(os.fsencode(step)) > LONGEST_NAME for step in member.split("/")):
+        return f"{member!r} is no path: it has a zero byte, or a name of more than {LONGEST_NAME} bytes"
     pure = PurePosixPath(member)
     if fetch.leaves(member):
         return f"{member!r} would leave the corpus"

@@ -12,8 +12,8 @@ canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(","
 
 
 def digest(value: Any, length: int = 16) -> str:
-    """Hexadecimal BLAKE2b of a JSON-able value in canonical form."""
-    return hashlib.blake2b(canonical(value).encode(), digest_size=length // 2).hexdigest()
+    """Hexadecimal BLAKE2b of a JSON-able value in canonical form; paths may hold bytes that aren't UTF-8."""
+    return hashlib.blake2b(canonical(value).encode(errors="surrogatepass"), digest_size=length // 2).hexdigest()
 
 
 def seed_of(*key: Any) -> int:

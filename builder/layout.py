@@ -17,8 +17,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
@@ -240,8 +241,16 @@ def copy_file(source: Path, path: Path) -> None:
 
 
 def write_json(value: Any, path: Path) -> None:
-    """Write JSON, keys in the order given."""
-    write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", path)
+    """Write strict JSON, keys in the order given; `nan` and infinities, which JSON doesn't have, as null: no value."""
+    write_text(json.dumps(_without_nan(value), ensure_ascii=False, allow_nan=False, indent=1) + "\n", path)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def write_text(text: str, path: Path) -> None:

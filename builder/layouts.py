@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -25,7 +25,17 @@ from builder.spelling import MISSING, composed, named, words
 from builder.strict_yaml import Strict, spelt
 from builder.words import counted
 
-AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".g722")
+AUDIO_SUFFIXES = (
+    *(".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".aiff", ".aif", ".aifc", ".au", ".snd", ".caf", ".w64", ".rf64", ".sph", ".nist"),
+    *(".voc", ".g722"),
+)
+"""Of files that are read."""
+OTHER_SUFFIXES = (
+    *(".m4a", ".m4b", ".mp4", ".aac", ".webm", ".weba", ".mka", ".3gp", ".wma", ".amr", ".awb", ".ape", ".wv", ".tta", ".mp1", ".mp2"),
+    *(".mpc", ".spx", ".ac3", ".dts", ".alac", ".shn", ".ra", ".rm", ".gsm", ".vox", ".raw", ".pcm", ".ul", ".ulaw", ".al", ".alaw"),
+    *(".sln", ".g723", ".g726", ".g729", ".avr", ".svx", ".8svx", ".paf", ".pvf", ".sd2", ".sds", ".wve", ".ircam", ".htk", ".dsf", ".dff"),
+)
+"""Of files that look like sound and aren't read."""
 SEX_WORDS = {
     "f": "f", "female": "f", "woman": "f", "female_feminine": "f",
     "m": "m", "male": "m", "man": "m", "male_masculine": "m",
@@ -124,6 +134,8 @@ class Listing:
         Words in place of a language's code -> recordings that have them.
     notes
         What else of the corpus's own files couldn't be read; the recordings are taken.
+    seen, walked
+        Every file that looks like sound, used or not; folders that were listed.
     """
 
     found: list[Listed] = field(default_factory=list)
@@ -131,6 +143,8 @@ class Listing:
     written: dict[str, str] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    walked: set[str] = field(default_factory=set)
 
     def take(self, member: str, speaker: Any, sex: Any = None, locale: Any = None, said: Any = None) -> None:
         """Take a recording, each value as the corpus writes it; refuse one whose speaker isn't named."""
@@ -149,6 +163,24 @@ class Listing:
             f"language {word!r} isn't a code of two or three letters, so it's unknown (recordings: {n})" for word, n in self.unread.items()
         ]
         return sorted(self.notes + unread)
+
+    def refuse_the_rest(self, why: str) -> None:
+        """Count the files that look like sound and were neither found nor refused, by suffix.
+
+        Parameters
+        ----------
+        why
+            Why those are left that could be read.
+        """
+        rest: dict[str, list[str]] = {}
+        for member in self.seen - {item.member for item in self.found} - {item.what for item in self.refused}:
+            rest.setdefault(PurePosixPath(member).suffix.lower(), []).append(member)
+        for suffix, members in rest.items():
+            reason, said = (Reason.LEFT_OUT, why) if suffix in AUDIO_SUFFIXES else (Reason.UNREADABLE, NOT_READ)
+            self.refused.append(Unlisted(f"*{suffix}", reason, f"{said}, such as {min(members)}", len(members)))
+
+
+NOT_READ = "files of this kind aren't read; convert them to FLAC or WAV"
 
 
 def no_speaker(value: Any) -> str:
@@ -194,6 +226,8 @@ def read(root: Path, rule: LayoutRule) -> Listing:
     """
     listing = Listing()
     LAYOUTS[rule.kind](root, rule, listing)
+    _walk_the_rest(root, listing)
+    listing.refuse_the_rest(f"the layout {rule.kind} doesn't take them")
     listing.found.sort(key=lambda item: item.member)
     listing.refused.sort(key=lambda item: (item.what, item.reason))
     if not listing.found:
@@ -207,6 +241,15 @@ def _missing(root: Path, what: str) -> CorpusUnavailable:
     return CorpusUnavailable(f"{root}: {what}; {glance.told(root)}")
 
 
+def unused(root: Path, used: Collection[str]) -> list[Unlisted]:
+    """What a folder holds that looks like sound, beside the members that a table or recipe lists."""
+    listing = Listing()
+    _walk_the_rest(root, listing)
+    listing.seen -= set(used)
+    listing.refuse_the_rest("nothing lists them")
+    return [item for item in listing.refused if item.what not in used]
+
+
 # -- walking ----------------------------------------------------------------------------------------------------------
 
 
@@ -214,41 +257,77 @@ def walk(root: Path, listing: Listing, under: str = "") -> Iterator[str]:
     """Paths of the files below `root/under`, relative to `root` and composed, each folder listed once.
 
     A link is followed to a file inside the corpus; one that leads out, to a folder or nowhere is refused, if it could be audio.
-    An object store has no links, and lists all at once. Of two files whose names differ in Unicode form alone, one is taken.
+    An object store has no links, and lists all at once. A folder that was listed before isn't listed again. Of two files whose names
+    differ in Unicode form alone, one is taken; a name that isn't UTF-8 is refused.
     """
-    for found in _walked(root, listing, under):
+    for found in _remote_files(root, listing, under) if places.is_remote(root) else _local_files(root, listing, under):
         member = found if found.isascii() else composed(found)
-        if not found.isascii() and listing.written.setdefault(member, found) != found:
-            if is_audio(member):
-                listing.refused.append(Unlisted(found, Reason.DUPLICATE, "another file has this name in another Unicode form: rename one"))
-            continue
-        yield member
+        why = None if found.isascii() else _bad_name(member, found, listing)
+        if why is None:
+            listing.seen |= {member} if is_sound(member) else set()
+            yield member
+        elif is_sound(member):
+            listing.refused.append(Unlisted(_shown(found), *why))
 
 
-def _walked(root: Path, listing: Listing, under: str) -> Iterator[str]:
-    """The same, named as on disk."""
-    if places.is_remote(root):
+def _bad_name(member: str, found: str, listing: Listing) -> tuple[Reason, str] | None:
+    """Why a file can't go by its name; None if it can. Where bytes aren't UTF-8, Python has surrogates in their place."""
+    if any("\ud800" <= sign <= "\udfff" for sign in found):
+        return Reason.UNREADABLE, "its name isn't UTF-8; rename it"
+    if listing.written.setdefault(member, found) != found:
+        return Reason.DUPLICATE, "another file has this name in another Unicode form: rename one"
+    return None
+
+
+def _walk_the_rest(root: Path, listing: Listing) -> None:
+    """See every file that no layout asked for."""
+    for _ in walk(root, listing):
+        pass
+
+
+def _remote_files(root: Path, listing: Listing, under: str) -> Iterator[str]:
+    if under not in listing.walked:
+        listing.walked.add(under)
         yield from (f"{under}/{name}" if under else name for name in places.names(root / under if under else root))
-        return
+
+
+def _local_files(root: Path, listing: Listing, under: str) -> Iterator[str]:
     trees = places.trees(root)
     folders = [under]
     while folders:
         folder = folders.pop()
-        with os.scandir(root / folder) as entries:
-            for entry in sorted(entries, key=lambda item: item.name):
-                member = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_symlink():
-                    why = _bad_link(os.path.realpath(entry.path), trees)
-                    if why and (is_audio(member) or entry.is_dir()):
-                        listing.refused.append(Unlisted(member, Reason.OUTSIDE, why))
-                    elif not why:
-                        yield member
-                elif entry.is_dir():
-                    folders.append(member)
-                    if is_audio(member):
-                        listing.refused.append(Unlisted(member, Reason.UNREADABLE, "a folder with the name of an audio file"))
-                elif entry.is_file():
+        if folder in listing.walked:
+            continue
+        listing.walked.add(folder)
+        for entry in _entries(root, folder, listing):
+            member = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_symlink():
+                why = _bad_link(os.path.realpath(entry.path), trees)
+                if why and (is_sound(member) or entry.is_dir()):
+                    listing.refused.append(Unlisted(_shown(member), Reason.OUTSIDE, why))
+                elif not why:
                     yield member
+            elif entry.is_dir():
+                folders.append(member)
+                if is_sound(member):
+                    listing.refused.append(Unlisted(_shown(member), Reason.UNREADABLE, "a folder with the name of an audio file"))
+            elif entry.is_file():
+                yield member
+
+
+def _entries(root: Path, folder: str, listing: Listing) -> list[os.DirEntry[str]]:
+    """What lies in a folder, in order of names; of one that can't be listed, why."""
+    try:
+        with os.scandir(root / folder) as entries:
+            return sorted(entries, key=lambda item: item.name)
+    except OSError as error:
+        listing.refused.append(Unlisted(_shown(folder) or ".", Reason.UNREADABLE, f"a folder that can't be listed: {error.strerror}"))
+        return []
+
+
+def _shown(member: str) -> str:
+    """A path as text that can be written anywhere, bytes that aren't UTF-8 as escapes."""
+    return member.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _bad_link(target: str, trees: tuple[str, ...]) -> str | None:
@@ -261,6 +340,11 @@ def _bad_link(target: str, trees: tuple[str, ...]) -> str | None:
 def is_audio(member: str) -> bool:
     """Whether a path's suffix is one of an audio file."""
     return member.lower().endswith(AUDIO_SUFFIXES)
+
+
+def is_sound(member: str) -> bool:
+    """Whether a path's suffix is one of a file that looks like sound, read or not."""
+    return member.lower().endswith(AUDIO_SUFFIXES + OTHER_SUFFIXES)
 
 
 def _texts(root: Path, listing: Listing, wanted: Iterable[str]) -> dict[str, str | None]:
@@ -418,6 +502,7 @@ def _files(root: Path, rule: LayoutRule, listing: Listing) -> None:
         speaker = rule.speaker or (member.split("/")[0] if "/" in member else None)
         if matched is not None:
             left_out[matched] += 1
+            listing.seen.discard(member)
         elif speaker is None:
             listing.refused.append(Unlisted(member, Reason.NO_SPEAKER, "in no folder that could name a speaker"))
         else:

@@ -5,8 +5,13 @@ Nothing here takes a plan, a direction or a source: by type, a measurement can't
 
 from __future__ import annotations
 
+import numpy as np
+
 from builder.dimensions import BY_NAME, MEASURES, Dimension
 from builder.records import Contour, Sound
+
+LEAST_RATE_HZ = 8000
+"""Below this rate filters of the standards aren't stable, or what the meters ask for isn't there."""
 
 
 def measure(sound: Sound, dimension: Dimension) -> Contour:
@@ -17,7 +22,18 @@ def measure(sound: Sound, dimension: Dimension) -> Contour:
     Contour
         In the dimension's unit; empty or all `nan` where it can't be measured.
     """
+    if sound.sample_rate_hz < LEAST_RATE_HZ:
+        return Contour(np.zeros(0), np.zeros(0))
     return sound.once(f"measure {dimension.name}", dimension.measure)
+
+
+def no_value(sound: Sound, contour: Contour) -> str | None:
+    """Why a sound's contour has no value, for people; None where it has one."""
+    if contour.valid.any():
+        return None
+    if sound.sample_rate_hz < LEAST_RATE_HZ:
+        return f"sampled at {sound.sample_rate_hz} Hz; from {LEAST_RATE_HZ} Hz on sounds are measured"
+    return "nothing of it in this sound, or the sound is too short, too quiet, or no mix whose parts are known"
 
 
 def witness(sound: Sound, dimension: Dimension) -> Contour:

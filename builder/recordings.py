@@ -30,7 +30,6 @@ from builder.words import counted
 STRETCH_S = 120.0
 MARGIN_S = 0.25
 """Read on either side of a stretch: resampling looks 10 ms away, and the decoders of lossy files need 80 ms to be where they'd be."""
-LARGEST_SAMPLE = 1e4
 MAX_OFFSET = 0.001
 """A constant in the samples beyond this share of full scale is taken out: it would count as sound in every pause."""
 
@@ -189,10 +188,7 @@ class Tape:
     def _mono(self, first: int, most: int | None) -> tuple[FloatArray, int]:
         """Frames of the file as the recipe takes them, at the file's own rate, which comes with them."""
         samples, found_hz = self._opened(partial(audio.read, first=first, most=most))
-        if not -LARGEST_SAMPLE < np.min(samples, initial=0.0) <= np.max(samples, initial=0.0) < LARGEST_SAMPLE:
-            n_wild = int(np.sum(~(np.abs(samples) < LARGEST_SAMPLE)))
-            told = f"{counted(n_wild, 'sample is', 'samples are')} not finite, or beyond {LARGEST_SAMPLE:g} times full scale"
-            raise Refused(Reason.NOT_FINITE, told)
+        audio.check_finite(samples)
         if samples.shape[1] > 1 and self.channels == "mono":
             raise Refused(Reason.NOT_MONO, f"{counted(samples.shape[1], 'channel')}, and the recipe takes mono only")
         if found_hz < self.min_rate_hz:

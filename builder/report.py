@@ -160,7 +160,7 @@ def _said(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _rejected(root: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:

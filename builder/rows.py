@@ -99,7 +99,7 @@ def row_of(pair: PairPlan, clip: Clip, *, increase_first: bool) -> dict[str, Any
         "contour_value": _values(clip.contour.value),
         "contour_sham": _values(clip.sham_value),
         "label_basis": clip.basis,
-        "plan": json.dumps(planned, sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+        "plan": json.dumps(planned, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
         "audio_sha256": checksum,
         "licence": pair.source.licence,
         "attribution": pair.source.attribution,

@@ -217,13 +217,17 @@ def _rows_of(source: str, wanted: Wanted) -> Iterator[dict[str, Any]]:
     absent = sorted(needed - set(opened.features))
     if absent:
         raise CorpusUnavailable(f"{wanted.source}: no column {', '.join(absent)}; columns: {', '.join(opened.features)}")
-    if not isinstance(opened.features[wanted.columns.audio], datasets.Audio):
-        raise CorpusUnavailable(f"{wanted.source}: the column {wanted.columns.audio} holds no audio")
+    kind = opened.features[wanted.columns.audio]
+    if isinstance(kind, datasets.Audio):
+        opened = opened.cast_column(wanted.columns.audio, datasets.Audio(decode=False))
+    elif not _is_binary(kind.get("bytes") if isinstance(kind, dict) else kind):
+        told = "needed are the bytes of audio files: an Audio column, binary, or a struct with binary under `bytes`"
+        raise CorpusUnavailable(f"{wanted.source}: the column {wanted.columns.audio} holds no audio but {_kind(kind)}; {told}")
     words = {name: kind for name, kind in opened.features.items() if isinstance(kind, datasets.ClassLabel)}
-    undecoded = opened.cast_column(wanted.columns.audio, datasets.Audio(decode=False)).with_format("arrow")
     try:
-        for row in (row for rows in undecoded for row in rows.to_pylist()):  # as Python objects, `datasets` asks for torch
-            yield {**row, **{name: _label(kind, row[name]) for name, kind in words.items()}}
+        for rows in opened.with_format("arrow"):  # as Python objects, `datasets` asks for torch
+            for row in rows.to_pylist():
+                yield {**row, **{name: _label(kind, row[name]) for name, kind in words.items()}}
     except Exception as error:  # as above
         raise CorpusUnavailable(f"{wanted.source}: {_first_line(error)}") from error
 
@@ -235,6 +239,16 @@ def _check_metadata(folder: Path) -> None:
         raise CorpusUnavailable(
             "\n  ".join(faults[:MOST_FAULTS]) + (f"\n  and {more} more" if (more := len(faults) - MOST_FAULTS) > 0 else "")
         )
+
+
+def _is_binary(kind: Any) -> bool:
+    """Whether a feature is a column of bytes, as other writers than `datasets` keep encoded audio."""
+    return getattr(kind, "dtype", None) in ("binary", "large_binary", "binary_view")
+
+
+def _kind(feature: Any) -> str:
+    """A feature in a word or two, for a message."""
+    return f"a struct of {', '.join(feature)}" if isinstance(feature, dict) else str(getattr(feature, "dtype", feature))
 
 
 def _label(kind: Any, number: int | None) -> str | None:
@@ -259,7 +273,7 @@ def _identified(row: Mapping[str, Any], number: int, wanted: Wanted) -> tuple[st
 
 def _bytes_of(audio: Any, member: str, wanted: Wanted, written: places.Written) -> bytes | Unlisted:
     """The encoded audio of a row, or why there's none."""
-    audio = audio if isinstance(audio, Mapping) else {}
+    audio = audio if isinstance(audio, Mapping) else {"bytes": audio}
     path = audio.get("path")
     if audio.get("bytes"):
         return bytes(audio["bytes"])

@@ -773,7 +773,7 @@ def _run(arguments: argparse.Namespace) -> int:
     print(table(lines, arguments.controls))
     if arguments.json:
         content = {"dataset": arguments.dataset, "split": arguments.split, "scores": lines, "items": found}
-        arguments.json.write_text(json.dumps(content, default=asdict, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(content, default=asdict, allow_nan=False, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

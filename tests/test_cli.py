@@ -238,7 +238,8 @@ def test_measure_prints_a_table(run: Run, tmp_path: Path) -> None:
     path = write_sweep(tmp_path / "a b ñ.wav")
     said = run("measure", path)
     assert (said.status, said.err) == (0, "")
-    head, columns, *lines = said.out.splitlines()
+    table_text, reasons = said.out.split("\n\n")
+    head, columns, *lines = table_text.splitlines()
     assert head.startswith(f"{path}: 2.00 s at 16000 Hz, active 0.00 to 2.00 s")
     assert columns.split() == ["dimension", "contrast", "rank", "valid", "unit"]
     table = {line.split()[0]: line.split()[1:] for line in lines}
@@ -247,6 +248,7 @@ def test_measure_prints_a_table(run: Run, tmp_path: Path) -> None:
     contrast, rank, valid, _ = table["pitch"]
     assert float(contrast) == pytest.approx(4.0, abs=0.1)
     assert (float(rank), valid) == (1.0, "100%")
+    assert reasons.startswith("no value of tempo,")
 
 
 def test_measure_prints_contours_as_json(run: Run, tmp_path: Path) -> None:
@@ -277,7 +279,7 @@ def test_measure_of_little_or_nothing_is_no_value(run: Run, tmp_path: Path, dura
     soundfile.write(tmp_path / "a.wav", samples, RATE_HZ, subtype="FLOAT")
     said = run("measure", tmp_path / "a.wav")
     assert (said.status, said.err) == (0, "")
-    table = {line.split()[0]: line.split()[1:] for line in said.out.splitlines()[2:]}
+    table = {line.split()[0]: line.split()[1:] for line in said.out.split("\n\n")[0].splitlines()[2:]}
     assert list(table) == list(BY_NAME)
     if level < 0.01 or duration_s < 0.1:
         assert [row[0] for row in table.values()] == ["nan"] * len(table)

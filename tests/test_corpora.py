@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import io
+import json
 import os
 import shutil
 import tarfile
@@ -15,6 +16,8 @@ from typing import Any
 
 import datasets
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import soundfile
 from made_corpora import (
@@ -33,12 +36,13 @@ from made_corpora import (
     write_parquet,
 )
 
-from builder import corpora, corpus_recipe, debian, fetch, recipe, sources, streamed
+from builder import corpora, corpus_recipe, debian, fetch, layouts, recipe, sources, streamed
 from builder.cuts import survey
 from builder.errors import CorpusUnavailable, RecipeError
 from builder.recipe import SpeechRule
 from builder.recordings import tape
 from builder.records import Reason
+from builder.surveys import surveyed
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 RULE = SpeechRule(corpus=None)
@@ -122,8 +126,8 @@ def test_the_microphone_is_chosen_and_a_missing_one_is_told(tmp_path: Path) -> N
     found = corpora.load(recipe_of(tmp_path, [entry]))
     assert {item.speaker for item in found.recordings} == {"p225", "p226", "p227"}
     assert all(item.member.endswith("_mic2.flac") for item in found.recordings)
-    assert reasons(found) == {f"p228/p228_{number:03d}": "unreadable" for number in (1, 2, 3)}
-    assert found.refusals()[0] == {"unreadable": 3}
+    assert reasons(found) == {f"p228/p228_{number:03d}": "unreadable" for number in (1, 2, 3)} | {"*.flac": "left_out"}
+    assert found.refusals()[0] == {"unreadable": 3, "left_out": 12}
 
 
 def test_a_speaker_who_is_in_no_table_has_no_sex(tmp_path: Path) -> None:
@@ -171,6 +175,68 @@ def test_left_out_files_are_counted(tmp_path: Path) -> None:
     assert sum(item.count for item in found.refused) == 6
     assert sorted(item.detail for item in found.refused) == ["3 files match */2.ogg of leave_out", "3 files match 226/* of leave_out"]
     assert found.refusals()[0] == {"left_out": 6}
+
+
+def test_half_a_corpus_in_another_format_is_counted(tmp_path: Path) -> None:
+    """Files that look like sound and aren't used are refusals with a reason, by suffix, in every layout and beside every table."""
+    corpus(tmp_path, "librispeech")
+    flac = sorted((tmp_path / "corpus").rglob("*.flac"))
+    for path in flac[:5]:
+        path.rename(path.with_suffix(".wav"))
+    for path in flac[5:8]:
+        path.rename(path.with_suffix(".M4A"))
+    (tmp_path / "corpus" / "elsewhere").mkdir()
+    put(tmp_path / "corpus" / "elsewhere" / "a.webm", b"?")
+    put(tmp_path / "corpus" / "elsewhere" / "notes.md", "no sound")
+    found = corpora.load(recipe_of(tmp_path, [{"folder": "corpus", "layout": {"kind": "librispeech"}, **LICENCE}]))
+    assert len(found.recordings) == len(flac) - 8
+    assert found.refusals()[0] == {"left_out": 5, "unreadable": 4}
+    assert {item.what: item.count for item in found.refused} == {"*.wav": 5, "*.m4a": 3, "*.webm": 1}
+    (line,) = [line for line in found.refusals()[1] if line.startswith("*.webm")]
+    assert line == "*.webm: unreadable: files of this kind aren't read; convert them to FLAC or WAV, such as elsewhere/a.webm"
+    member = found.recordings[0].member
+    put(tmp_path / "corpus" / "table.csv", f"path,speaker,licence\n{member},a,CC0-1.0\n")
+    beside = corpora.load(recipe_of(tmp_path, [{"folder": "corpus", "table": "table.csv"}]))
+    assert (len(beside.recordings), beside.refusals()[0]) == (1, {"left_out": 5 + len(flac) - 9, "unreadable": 4})
+
+
+@pytest.mark.parametrize("suffix", ["au", "caf", "w64", "rf64", "sph", "voc", "oga", "aifc"])
+def test_every_suffix_that_can_be_read_is_listed(tmp_path: Path, suffix: str) -> None:
+    """A corpus in any container that is checked is read, not skipped."""
+    kind = {"sph": "NIST", "oga": "OGG", "aifc": "AIFF"}.get(suffix, suffix.upper())
+    put(tmp_path / "corpus" / "a" / f"1.{suffix}", encoded(utterance("225", 0), kind))
+    found = corpora.load(recipe_of(tmp_path, [{"folder": "corpus", "layout": {"kind": "files"}, **LICENCE}]))
+    assert [item.member for item in found.recordings] == [f"a/1.{suffix}"]
+    assert survey(found, RULE, RATE_HZ).cuts
+
+
+def test_the_documented_suffixes_are_those_that_count() -> None:
+    """docs/corpora.md lists the suffixes that are read, and those that are refused, as the code has them."""
+    text = (RECIPES.parent / "docs" / "corpora.md").read_text(encoding="utf-8")
+    listed = [tuple(part.split()) for part in text.split("`") if part.startswith(".wav ") or part.startswith(".m4a ")]
+    assert listed == [layouts.AUDIO_SUFFIXES, layouts.OTHER_SUFFIXES]
+
+
+def test_a_name_that_is_not_utf_8_is_a_counted_refusal(tmp_path: Path) -> None:
+    """Of files and of folders; the others are read, and every word of it can be printed, hashed and kept as JSON."""
+    names = [b"a/good.wav", b"a/caf\xe9.wav", b"\xff\xfe/b.flac", b"a/text\xe9.txt"]
+    for name in names:
+        path = Path(os.fsdecode(os.fsencode(tmp_path / "corpus") + b"/" + name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(os.fsencode(path), utterance("225", 0), RATE_HZ, format="WAV")
+    found = corpora.load(recipe_of(tmp_path, [{"folder": "corpus", "layout": {"kind": "files"}, **LICENCE, "limit": 5}]))
+    assert [item.member for item in found.recordings] == ["a/good.wav"]
+    assert reasons(found) == {r"a/caf\xe9.wav": "unreadable", r"\xff\xfe/b.flac": "unreadable"}
+    json.dumps(found.refusals()).encode()
+
+
+def test_a_corpus_may_lie_under_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it lies is the user's affair: bytes that aren't UTF-8 too."""
+    root = tmp_path / os.fsdecode(b"caf\xe9")
+    put(root / "a" / "1.wav", encoded(utterance("225", 0), "WAV"))
+    monkeypatch.setenv("MINE", str(root))
+    found = corpora.load(recipe_of(tmp_path, [{"folder": "${MINE}", "layout": {"kind": "files"}, **LICENCE}]))
+    assert surveyed(found, RULE, RATE_HZ).cuts
 
 
 def test_what_is_not_trusted_is_unknown(tmp_path: Path) -> None:
@@ -411,6 +477,42 @@ def test_bad_rows_of_a_dataset_are_counted(tmp_path: Path) -> None:
     assert {cut.recording.member for cut in surveyed.cuts} == {"train/good"}
     assert surveyed.refused == {"unreadable": 1}
     assert found.refusals()[0] == {"unreadable": 3, "no_speaker": 1, "outside": 1}
+
+
+BYTES = {
+    "struct": pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+    "struct, large": pa.struct([("bytes", pa.large_binary()), ("path", pa.large_string())]),
+    "binary": pa.binary(),
+    "large binary": pa.large_binary(),
+}
+"""Columns of encoded audio as pandas, polars and pyarrow write them, without what `datasets` adds."""
+
+
+@pytest.mark.parametrize("kind", BYTES)
+def test_plain_bytes_in_parquet_are_audio(tmp_path: Path, kind: str) -> None:
+    """Each recording of a table that another library wrote is read as it is; a row without bytes is counted."""
+    content = [encoded(utterance(speaker, 0), "FLAC") for speaker in SPEAKERS]
+    rows: list[Any] = [*content, None, b""]
+    audio = [{"bytes": item, "path": None} for item in rows] if kind.startswith("struct") else rows
+    table = {"audio": pa.array(audio, BYTES[kind]), "who": pa.array([*SPEAKERS, "225", "225"])}
+    (tmp_path / "corpus").mkdir()
+    pq.write_table(pa.table(table), tmp_path / "corpus" / "train.parquet")
+    found = corpora.load(recipe_of(tmp_path, [{**DATASET, "columns": {"speaker": "who"}}]))
+    assert [found.location[item.member].read_bytes() for item in found.recordings] == content
+    assert [item.speaker for item in found.recordings] == list(SPEAKERS)
+    assert reasons(found) == {"train/0000004": "unreadable", "train/0000005": "unreadable"}
+
+
+def test_decoded_samples_in_parquet_are_told(tmp_path: Path) -> None:
+    """A struct of samples and a rate isn't a file: what is needed is said, and nothing of the network, which has no part in it."""
+    (tmp_path / "corpus").mkdir()
+    kind = pa.struct([("array", pa.list_(pa.float32())), ("sampling_rate", pa.int64())])
+    pq.write_table(
+        pa.table({"audio": pa.array([{"array": [0.0], "sampling_rate": 16_000}], kind), "who": ["a"]}), tmp_path / "corpus" / "a.parquet"
+    )
+    with pytest.raises(CorpusUnavailable, match="holds no audio but a struct of array, sampling_rate; needed are the bytes") as caught:
+        corpora.load(recipe_of(tmp_path, [{**DATASET, "columns": {"speaker": "who"}}]))
+    assert "network" not in str(caught.value)
 
 
 def test_faults_of_a_dataset_are_told(tmp_path: Path) -> None:

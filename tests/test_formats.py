@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,9 @@ import pytest
 import soundfile
 from G722 import G722
 
-from builder.acoustics import audio
+from builder.acoustics import audio, containers
 from builder.errors import Refused
-from builder.records import FloatArray, Reason
+from builder.records import FloatArray
 
 OPUS_HZ = (8000, 12_000, 16_000, 24_000, 48_000)
 COMMON_HZ = (8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
@@ -68,15 +71,133 @@ def test_the_content_counts_and_not_the_name(tmp_path: Path, content: str, name:
     np.testing.assert_array_equal(audio.read(tmp_path / name)[0], audio.read(tmp_path / "right")[0])
 
 
-@pytest.mark.parametrize("kind", ["MP3", "FLAC", "WAV"])
-def test_half_a_file_is_unreadable(tmp_path: Path, kind: str) -> None:
-    """A recording cut short is refused, never taken as a shorter one."""
-    soundfile.write(tmp_path / "whole", tone(16_000, 4.0), 16_000, format=kind)
-    content = (tmp_path / "whole").read_bytes()
-    (tmp_path / "half").write_bytes(content[: len(content) // 2])
-    with pytest.raises(Refused) as caught:
-        audio.read(tmp_path / "half")
-    assert caught.value.reason is Reason.UNREADABLE
+def encoded(samples: FloatArray, kind: str, subtype: str | None = None, rate_hz: int = 16_000, **how: object) -> bytes:
+    """Sound as the bytes of a file."""
+    stream = io.BytesIO()
+    with soundfile.SoundFile(stream, "w", rate_hz, 1, subtype, None, kind, **how) as opened:
+        opened.write(samples)
+    return stream.getvalue()
+
+
+def as_read(content: bytes) -> FloatArray | str:
+    """Samples of a file in memory, or why it's refused."""
+    try:
+        return audio.read(Path("a"), content=content)[0]
+    except Refused as refusal:
+        return str(refusal)
+
+
+NOT_READ = {("AIFF", "DWVW_16"), ("AIFF", "DWVW_24"), ("VOC", "ULAW"), ("VOC", "ALAW"), ("WAV", "GSM610")}
+"""What libsndfile writes and can't read back, with noise at its end, or with a length that contradicts itself."""
+
+
+def written() -> list[tuple[str, str]]:
+    """Every container that is read, with every encoding that can be written into it."""
+    found = []
+    for kind in containers.CHECKS:
+        for subtype in soundfile.available_subtypes(kind):
+            with suppress(soundfile.LibsndfileError):
+                encoded(np.zeros(100), kind, subtype)
+                found.append((kind, subtype))
+    return [item for item in found if item not in NOT_READ]
+
+
+@pytest.mark.parametrize(("kind", "subtype"), written())
+def test_what_is_cut_short_is_never_taken_as_whole(kind: str, subtype: str) -> None:
+    """A file cut anywhere is refused as cut short, or gives every sample: in each container and encoding."""
+    content = encoded(tone(16_000, 0.25) + np.random.default_rng(1).normal(0.0, 0.01, 4000), kind, subtype)
+    whole = as_read(content)
+    assert len(whole) >= 4000
+    near_the_ends = [*range(400, 4096, 211), *range(len(content) - 20, len(content))]
+    for length in sorted({*near_the_ends, *(len(content) * share // 10 for share in range(1, 10))} & set(range(len(content)))):
+        found = as_read(content[:length])
+        same = not isinstance(found, str) and np.array_equal(found, whole)
+        assert same or str(found).startswith("unreadable: cut short"), f"{length} of {len(content)} bytes"
+
+
+@pytest.mark.parametrize(("kind", "subtype"), sorted(NOT_READ))
+def test_what_the_decoder_gets_wrong_is_refused(kind: str, subtype: str) -> None:
+    """Of a whole file too: a counted refusal, no traceback and no noise."""
+    assert str(as_read(encoded(tone(16_000), kind, subtype))).startswith("unreadable: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "subtype"), written())
+def test_no_byte_can_be_cut_off_unseen(kind: str, subtype: str) -> None:
+    """The same at every byte of a file; of the header, what is left may be no file of any kind."""
+    content = encoded(tone(16_000, 0.05), kind, subtype)
+    whole = as_read(content)
+    for length in range(len(content)):
+        found = as_read(content[:length])
+        assert str(found).startswith("unreadable: ") if isinstance(found, str) else np.array_equal(found, whole), f"{length} bytes"
+
+
+@pytest.mark.parametrize("kind", sorted(set(soundfile.available_formats()) - set(containers.CHECKS) - {"RAW", "SD2"}))
+def test_a_kind_that_cannot_be_checked_is_refused(kind: str) -> None:
+    """What libsndfile reads, and nobody can tell to be whole, is refused with what to do."""
+    assert "convert it to WAV or FLAC" in str(as_read(encoded(tone(8000, 0.5), kind, rate_hz=8000)))
+
+
+@pytest.mark.parametrize(("kind", "subtype"), [("WAV", "PCM_16"), ("FLAC", "PCM_16"), ("MP3", "MPEG_LAYER_III"), ("OGG", "OPUS")])
+def test_bytes_are_read_as_their_file_is(tmp_path: Path, kind: str, subtype: str) -> None:
+    """Sound from an object store is the sound of the same file in a folder."""
+    content = encoded(tone(16_000), kind, subtype)
+    (tmp_path / "a").write_bytes(content)
+    np.testing.assert_array_equal(as_read(content), audio.read(tmp_path / "a")[0])
+
+
+# -- Ogg and MP3 ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_every_page_of_ogg_counts(subtype: str) -> None:
+    """A second stream behind the first, a page left out and a bit that flipped are all told; other bytes behind it aren't its own."""
+    content = encoded(np.random.default_rng(1).normal(0.0, 0.1, 64_000), "OGG", subtype)
+    pages = [match.start() for match in re.finditer(b"OggS", content)]
+    assert "several streams" in str(as_read(content * 2))
+    assert "page 2 is missing" in str(as_read(content[: pages[2]] + content[pages[3] :]))
+    for at in (pages[2] + 40, len(content) - 1):
+        assert "checksum" in str(as_read(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]))
+    np.testing.assert_array_equal(as_read(content + b"TAG" + bytes(125)), as_read(content))
+
+
+def loud_at(end: str) -> FloatArray:
+    """Four seconds of noise, loud in one half: where its bit rate varies, it varies much."""
+    noise = np.random.default_rng(1).normal(0.0, 0.1, 64_000)
+    noise[:32_000] *= 0.003 if end == "end" else 1.0
+    noise[32_000:] *= 0.003 if end == "beginning" else 1.0
+    return noise
+
+
+def without_header(content: bytes) -> bytes:
+    """An MP3 file without the frame that counts the others."""
+    return content[content.index(content[:2], 4) :]
+
+
+@pytest.mark.parametrize("end", ["beginning", "end"])
+@pytest.mark.parametrize("mode", ["CONSTANT", "AVERAGE", "VARIABLE"])
+def test_mp3_without_a_header_is_read_whole(mode: str, end: str) -> None:
+    """No guess at its length: all frames count, without what decoders put before them; tags and padding aren't sound."""
+    content = encoded(loud_at(end), "MP3", bitrate_mode=mode)
+    whole, bare = as_read(content), without_header(content)
+    assert len(whole) == 64_000
+    found = as_read(bare)
+    assert 64_000 <= len(found) <= 64_000 + audio.LOSSY_PADDING
+    for more in (b"TAG" + bytes(125), bytes(3000), b"\xff" * 3000):
+        np.testing.assert_array_equal(as_read(bare + more), found)
+    np.testing.assert_array_equal(as_read(b"ID3\x04" + bytes(4) + b"\x02\x00" + bytes(256) + bare), found)
+    assert "its last frame lacks 1 byte" in str(as_read(bare[:-1]))
+
+
+def test_mp3_files_one_after_the_other_are_told() -> None:
+    """Only the first would be heard: refused, never read in part."""
+    assert "several streams" in str(as_read(encoded(tone(16_000), "MP3") * 3))
+
+
+def test_mp3_at_a_frame_of_other_kinds_is_told() -> None:
+    """MPEG audio of other layers isn't counted, and not guessed at."""
+    layer_ii = (b"\xff\xfd\x84\x00" + bytes(414)) * 50
+    assert str(as_read(layer_ii)).startswith("unreadable")
 
 
 @pytest.mark.parametrize("content", [b"", b"no sound at all" * 99, b"RIFF\x00\x00\x00\x00WAVE", b"ID3\x04" + b"\x00" * 500])

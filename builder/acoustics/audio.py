@@ -7,16 +7,17 @@ is that rounded sound.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from tempfile import NamedTemporaryFile
 
 import numpy as np
 import soundfile
 import soxr
 
-from builder.acoustics import meters
+from builder.acoustics import containers, meters, mpeg
 from builder.errors import Refused
 from builder.records import FloatArray, Reason, Sound
 from builder.words import counted
@@ -25,10 +26,15 @@ PEAK_LIMIT_DBFS = -1.0
 PCM16_SCALE = 32768.0
 MAX_DURATION_S = 3600.0
 RAW_SUBTYPES = tuple(sorted(soundfile.available_subtypes("RAW")))
-LOSSY_FORMATS = ("MP3", "OGG")
+RATES_HZ = (100, 768_000)
+"""Sample rates that are believed."""
+LOSSY_SUBTYPES = ("MPEG_LAYER_III", "OPUS", "VORBIS")
+MISREAD = (("WAV", "GSM610"),)
+"""Containers and encodings of which libsndfile 1.2.2 decodes a padding byte as one more block of noise."""
 LOSSY_PADDING = 4608
 """Frames by which a lossy file may end before its header says: encoder delay and padding, up to four MPEG frames."""
 G722_RATE_HZ, G722_BITS_PER_S = 16_000, 64_000
+LARGEST_SAMPLE = 1e4
 REFERENCE_LUFS = -28.0
 """Level that sources are brought to: leaves 14 dB and more of headroom for speech, and is far above 16-bit noise."""
 
@@ -49,8 +55,8 @@ def read(
     Parameters
     ----------
     path
-        wav, flac, ogg, opus, mp3, ... as libsndfile reads them, by their content; `.g722` (64 kbit/s, mono, 16 kHz) through the
-        optional package G722.
+        A file of a kind in `containers.CHECKS`, recognised by its content; `.g722` (64 kbit/s, mono, 16 kHz) through the optional
+        package G722.
     raw
         For a file without a header: `sample_rate_hz`, `channels` and `subtype` (such as PCM_16, little-endian).
     content
@@ -68,39 +74,97 @@ def read(
     Raises
     ------
     Refused
-        `unreadable` where libsndfile can't decode it, it ends before its header says, or claims more than an hour.
+        `unreadable` where it can't be decoded, is cut short or damaged, can't be checked for that, or claims more than an hour.
     """
     if _is_g722(path, raw):
         return _g722(path, content)[first : None if most is None else first + most], G722_RATE_HZ
     with _opened(path, raw, content) as opened:
         expected = opened.frames - first if most is None else min(most, opened.frames - first)
-        lossy = opened.format in LOSSY_FORMATS
+        lossy = opened.subtype in LOSSY_SUBTYPES
         _skip(opened, first)
-        samples = opened.read(-1 if most is None else expected, dtype="float64", always_2d=True)
+        samples = opened.read(expected, dtype="float64", always_2d=True)
     if len(samples) < expected - (LOSSY_PADDING if lossy else 0):
-        raise Refused(Reason.UNREADABLE, f"{len(samples)} of {counted(expected, 'frame')} could be decoded")
+        raise Refused(Reason.UNREADABLE, f"cut short: {len(samples)} of {counted(expected, 'frame')} could be decoded")
     return samples, int(opened.samplerate)
 
 
 @contextmanager
 def _opened(path: Path, raw: dict[str, int | str] | None, content: bytes | None) -> Iterator[soundfile.SoundFile]:
-    """An audio file that's as long as it says; what libsndfile can't do with it is a refusal."""
-    headerless: dict[str, Any] = {"format": "RAW", "endian": "LITTLE", "samplerate": int(raw["sample_rate_hz"])} if raw else {}
-    headerless |= {"channels": int(raw["channels"]), "subtype": str(raw["subtype"])} if raw else {}
+    """An audio file that's whole and as long as it says, to be decoded; what can't be done with it is a refusal."""
+    begun = False
     try:
-        with soundfile.SoundFile(path if content is None else io.BytesIO(content), **headerless) as opened:
-            if raw is None:
-                _check_length(path, content, opened.frames, opened.samplerate)
+        with _as_file(path, content) as file, _headerless(file, raw) if raw else _whole(file) as opened:
+            begun = True
             yield opened
-    except (soundfile.LibsndfileError, RuntimeError, MemoryError, OSError) as error:
-        raise Refused(Reason.UNREADABLE, _why(error)) from error
+    except Refused:
+        raise
+    except Exception as error:  # whatever a decoder raises for one file says something of that file
+        raise Refused(Reason.UNREADABLE, ("cut short or damaged: " if begun else "") + _why(error)) from error
+
+
+@contextmanager
+def _as_file(path: Path, content: bytes | None) -> Iterator[Path]:
+    """The file, or a temporary one of the bytes: libsndfile reads no MP3 from memory."""
+    if content is None:
+        yield path
+        return
+    with NamedTemporaryFile(suffix=path.suffix) as stream:
+        stream.write(content)
+        stream.flush()
+        yield Path(stream.name)
+
+
+def _headerless(path: Path, how: dict[str, int | str]) -> soundfile.SoundFile:
+    rate_hz, channels, subtype = int(how["sample_rate_hz"]), int(how["channels"]), str(how["subtype"])
+    return soundfile.SoundFile(os.fsencode(path), "r", rate_hz, channels, subtype, "LITTLE", "RAW")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[soundfile.SoundFile]:
+    """A file with a header, checked; MP3 behind a header that counts its frames, if need be one of ours."""
+    with _known(path) as opened:
+        content = _check(opened, path)
+        if content is None:
+            yield opened
+            return
+    with _as_file(Path("counted.mp3"), content) as file, _whole(file) as opened:
+        yield opened
+
+
+def _known(path: Path) -> soundfile.SoundFile:
+    """A file with a header, as libsndfile knows it."""
+    try:
+        return soundfile.SoundFile(os.fsencode(path))
+    except soundfile.LibsndfileError as error:
+        with path.open("rb") as stream:
+            is_sound = stream.read(len(max(containers.SIGNATURES, key=len))).startswith(containers.SIGNATURES)
+        raise Refused(Reason.UNREADABLE, ("cut short or damaged: " if is_sound else "") + _why(error)) from error
+
+
+def _check(opened: soundfile.SoundFile, path: Path) -> bytes | None:
+    """Refuse a file that isn't whole or makes claims that can't be believed; an MP3 stream that lacks a header comes back with one."""
+    kind = "MP3" if opened.subtype.startswith("MPEG") else opened.format
+    if not RATES_HZ[0] <= opened.samplerate <= RATES_HZ[1]:
+        told = f"the header claims {opened.samplerate} Hz; files of {RATES_HZ[0]} to {RATES_HZ[1]} Hz are read"
+        raise Refused(Reason.UNREADABLE, told)
+    if (opened.format, opened.subtype) in MISREAD:
+        raise Refused(Reason.UNREADABLE, f"{opened.subtype} in {opened.format} can't be read faithfully; convert it to 16 bit or FLAC")
+    with path.open("rb") as stream:
+        missing = containers.missing(kind, stream, path.stat().st_size)
+    if missing is not None:
+        raise Refused(Reason.UNREADABLE, missing)
+    content = mpeg.with_header(path.read_bytes()) if kind == "MP3" else None
+    if content is None and opened.frames > MAX_DURATION_S * opened.samplerate:
+        told = f"the header claims {counted(opened.frames, 'frame')}; recordings of up to {MAX_DURATION_S:.0f} s are read"
+        raise Refused(Reason.UNREADABLE, told)
+    return content
 
 
 def _skip(opened: soundfile.SoundFile, n_frames: int) -> None:
     """Go on behind some frames, through them where a codec can't be sought in."""
-    try:
+    if n_frames and opened.seekable():
         opened.seek(n_frames)
-    except soundfile.LibsndfileError:
+    elif n_frames:
         opened.read(n_frames)
 
 
@@ -139,37 +203,17 @@ def _g722(path: Path, content: bytes | None) -> FloatArray:
     return steps[:, None] / PCM16_SCALE
 
 
-def _check_length(path: Path, content: bytes | None, n_frames: int, sample_rate_hz: int) -> None:
-    """Refuse a file that claims more than an hour, or is shorter than its own header says."""
-    if n_frames > MAX_DURATION_S * sample_rate_hz:
-        raise Refused(
-            Reason.UNREADABLE, f"the header claims {counted(n_frames, 'frame')}; recordings of up to {MAX_DURATION_S:.0f} s are read"
-        )
-    with path.open("rb") if content is None else io.BytesIO(content) as stream:
-        missing = _missing_bytes(stream, path.stat().st_size if content is None else len(content))
-    if missing > 0:
-        raise Refused(Reason.UNREADABLE, f"the file is {counted(missing, 'byte')} shorter than its header says")
+def check_finite(samples: FloatArray) -> None:
+    """Refuse samples that no sound has.
 
-
-def _missing_bytes(stream: BinaryIO, size: int) -> int:
-    """How many bytes of its sound chunk a WAV or AIFF file lacks; libsndfile reads what is there and says nothing.
-
-    Chunks are as in RIFF (little-endian sizes) and IFF (big-endian): a name of four letters and a size, padded to even.
-    A size of 0 or of all ones is what a stream of unknown length writes, and is taken as right.
+    Raises
+    ------
+    Refused
+        `not_finite` where a sample isn't a finite number or is beyond 10,000 times full scale.
     """
-    form, _, kind = stream.read(4), stream.read(4), stream.read(4)
-    order: Literal["little", "big"] = "little" if form in (b"RIFF", b"RF64") else "big"
-    wanted = {(b"RIFF", b"WAVE"): b"data", (b"FORM", b"AIFF"): b"SSND", (b"FORM", b"AIFC"): b"SSND"}.get((form, kind))
-    while wanted is not None:
-        header = stream.read(8)
-        if len(header) < 8:
-            return 0
-        length = int.from_bytes(header[4:], order)
-        if header[:4] == wanted:
-            unknown = length in (0, 0xFFFFFFFF)
-            return 0 if unknown else max(stream.tell() + length - size, 0)
-        stream.seek(length + length % 2, 1)
-    return 0
+    if not -LARGEST_SAMPLE < np.min(samples, initial=0.0) <= np.max(samples, initial=0.0) < LARGEST_SAMPLE:
+        wild = counted(int(np.sum(~(np.abs(samples) < LARGEST_SAMPLE))), "sample isn't a finite number", "samples aren't finite numbers")
+        raise Refused(Reason.NOT_FINITE, f"{wild}, or beyond {LARGEST_SAMPLE:g} times full scale")
 
 
 def resampled(samples: FloatArray, from_hz: int, to_hz: int) -> FloatArray:
