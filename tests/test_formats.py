@@ -13,7 +13,7 @@ import pytest
 import soundfile
 from G722 import G722
 
-from builder.acoustics import audio, containers
+from builder.acoustics import audio, containers, mpeg
 from builder.errors import Refused
 from builder.records import FloatArray
 
@@ -182,11 +182,17 @@ def test_mp3_without_a_header_is_read_whole(mode: str, end: str) -> None:
     whole, bare = as_read(content), without_header(content)
     assert len(whole) == 64_000
     found = as_read(bare)
-    assert 64_000 <= len(found) <= 64_000 + audio.LOSSY_PADDING
+    assert 64_000 <= len(found) <= 64_000 + mpeg.PADDING
     for more in (b"TAG" + bytes(125), bytes(3000), b"\xff" * 3000):
         np.testing.assert_array_equal(as_read(bare + more), found)
     np.testing.assert_array_equal(as_read(b"ID3\x04" + bytes(4) + b"\x02\x00" + bytes(256) + bare), found)
     assert "its last frame lacks 1 byte" in str(as_read(bare[:-1]))
+
+
+def test_mp3_without_a_header_whose_rate_holds_still_is_read_as_ever(tmp_path: Path) -> None:
+    """Where the decoder's own guess loses nothing, its samples are taken to the last bit."""
+    (tmp_path / "a.mp3").write_bytes(without_header(encoded(loud_at("end"), "MP3", bitrate_mode="CONSTANT", compression_level=0.5)))
+    np.testing.assert_array_equal(audio.read(tmp_path / "a.mp3")[0], soundfile.read(tmp_path / "a.mp3", always_2d=True)[0])
 
 
 def test_mp3_files_one_after_the_other_are_told() -> None:

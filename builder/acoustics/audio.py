@@ -31,8 +31,6 @@ RATES_HZ = (100, 768_000)
 LOSSY_SUBTYPES = ("MPEG_LAYER_III", "OPUS", "VORBIS")
 MISREAD = (("WAV", "GSM610"),)
 """Containers and encodings of which libsndfile 1.2.2 decodes a padding byte as one more block of noise."""
-LOSSY_PADDING = 4608
-"""Frames by which a lossy file may end before its header says: encoder delay and padding, up to four MPEG frames."""
 G722_RATE_HZ, G722_BITS_PER_S = 16_000, 64_000
 LARGEST_SAMPLE = 1e4
 REFERENCE_LUFS = -28.0
@@ -83,7 +81,7 @@ def read(
         lossy = opened.subtype in LOSSY_SUBTYPES
         _skip(opened, first)
         samples = opened.read(expected, dtype="float64", always_2d=True)
-    if len(samples) < expected - (LOSSY_PADDING if lossy else 0):
+    if len(samples) < expected - (mpeg.PADDING if lossy else 0):
         raise Refused(Reason.UNREADABLE, f"cut short: {len(samples)} of {counted(expected, 'frame')} could be decoded")
     return samples, int(opened.samplerate)
 
@@ -153,7 +151,7 @@ def _check(opened: soundfile.SoundFile, path: Path) -> bytes | None:
         missing = containers.missing(kind, stream, path.stat().st_size)
     if missing is not None:
         raise Refused(Reason.UNREADABLE, missing)
-    content = mpeg.with_header(path.read_bytes()) if kind == "MP3" else None
+    content = mpeg.with_header(path.read_bytes(), opened.frames) if kind == "MP3" else None
     if content is None and opened.frames > MAX_DURATION_S * opened.samplerate:
         told = f"the header claims {counted(opened.frames, 'frame')}; recordings of up to {MAX_DURATION_S:.0f} s are read"
         raise Refused(Reason.UNREADABLE, told)

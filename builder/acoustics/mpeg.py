@@ -20,6 +20,8 @@ KBITS = {
 }
 """Bit rates of MPEG 1, and of MPEG 2 and 2.5."""
 RATES_HZ = (44_100, 48_000, 32_000)
+PADDING = 4608
+"""Samples by which a stream may end before it says: delay and padding of encoders, up to four frames."""
 FORMAT = 0xFFFE0C00
 """The bits of a header that are the same in all frames of a stream: mark, version, layer, sample rate."""
 LONGEST_HEADER = 36 + 26
@@ -45,10 +47,19 @@ def missing(content: bytes) -> str | None:
     return None
 
 
-def with_header(content: bytes) -> bytes | None:
-    """A file of MPEG audio behind a header that counts its frames, so that a decoder needn't guess; None where it has one."""
+def with_header(content: bytes, guessed: int) -> bytes | None:
+    """A file of MPEG audio behind a header that counts its frames; None where it has one, or the decoder reads all of it without.
+
+    Parameters
+    ----------
+    content
+        The file.
+    guessed
+        Samples of a channel, as the decoder guesses; up to `PADDING` too many do no harm.
+    """
     stream = _Stream(content)
-    if stream.has_header:
+    surplus = guessed - stream.n_frames * (1152 if stream.head >> 19 & 3 == MPEG_1 else 576)
+    if stream.has_header or 0 <= surplus <= PADDING:
         return None
     head = stream.head & ~(0xF << 12) | 1 << 16  # no bit rate yet, no checksum
     while _size(head) < LONGEST_HEADER:
