@@ -155,7 +155,10 @@ def _parser() -> _Parser:
     on = stage("audit", _audit, "measure whether the labels of a dataset are true and what else tells them; print it and write audit/")
     on.add_argument("--dataset", type=_place, default=DEFAULT_OUT, help="folder or URL of the dataset (default: %(default)s)")
     on.add_argument(
-        "--pairs", type=_count, default=48, help="pairs of each dimension in which every dimension is measured (default: %(default)s)"
+        "--pairs",
+        type=_count,
+        default=48,
+        help="pairs of each dimension in which every dimension is measured at first (default: %(default)s)",
     )
     with_workers(on)
     said = "check that the recipe's version is ready to be released: changelog, working tree, dataset"

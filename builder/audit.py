@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from builder import cues, fingerprints, leakage, middles, places, printout, shortcuts, truth
-from builder.acoustics import audio, curves
-from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES
-from builder.keys import digest, rank_of, spoken_key
-from builder.layout import read_rows, split_of, write_json
-from builder.records import CONTROLS, FloatArray, Sound
+from builder import alike, cues, examined, hypotheses, leakage, middles, places, printout, shortcuts, silence, truth
+from builder.dimensions import MEASURES
+from builder.engines import Map, Step, unseen
+from builder.examined import Examined
+from builder.hypotheses import Hypothesis
+from builder.layout import write_json
+from builder.records import CONTROLS, FloatArray
+from builder.sample import Sample
 from builder.words import counted
 
-KEPT = [
-    "id", "dimension", "direction", "tier", "curve", "pair_id", "source_kind", "source_id", "speaker_id", "text", "duration_s",
-    "answer_index", "effect", "effect_jnd", "salience", "leak_jnd",
-]  # fmt: skip
-COLUMNS = list(dict.fromkeys(["audio", "plan", "span", "contour_time_s", "contour_value", *KEPT, *cues.COLUMNS]))
-N_BOOTSTRAP = 2000
 MAX_LINES = 10
 """Failures of one sort that are listed one by one."""
-Map = Callable[..., Iterable[Any]]
+NEVER_CONTRADICTED = "the labelling rule, asked again of the published sound, never contradicts a label"
+BALANCED = "every cell has as many rising as falling clips"
+REACHED = "every tier has published pairs on every kind of source that carries it"
 ZERO_FACTS = {
-    "published_contradicted": "no clip goes the other way than its label",
-    "pairs_of_unequal_length": "both clips of a pair are equally long",
-    "samples_at_full_scale": "no sample is at full scale",
-    "curve_by_direction_unequal": "rising and falling are equally many in every curve",
-    "answer_order_unequal": "in each dimension and split the first choice is right as often as the second",
+    "effects_against_label": ("every published effect has the sign of its label", "published effects against their label"),
+    "pairs_of_unequal_length": ("both clips of a pair are equally long", "pairs of unequal length"),
+    "samples_at_full_scale": ("no sample is at full scale", "samples at full scale"),
+    "answer_order_unequal": (
+        "in each dimension and split the first choice is right as often as the second",
+        "counts of right first choices that differ from those of second ones, by dimension and split",
+    ),
 }
-"""Facts that must be 0, with what that demands."""
-Clip = dict[str, Any]
+"""Facts that must be 0: the gate that each closes, and what is counted."""
+Clip = Mapping[str, Any]
 
 text = printout.text
 
 
 def run(
-    root: Path, manifest: Mapping[str, Any], n_pairs: int, each: Map = map, listeners: Mapping[str, truth.Listener] | None = None
+    root: Path,
+    manifest: Mapping[str, Any],
+    n_pairs: int,
+    each: Map = map,
+    listeners: Mapping[str, truth.Listener] | None = None,
+    step: Step = unseen,
 ) -> dict[str, Any]:
     """Audit a dataset and write `audit/audit.json` into it.
 
@@ -52,126 +58,107 @@ def run(
     root, manifest
         The dataset.
     n_pairs
-        Pairs per dimension of which every dimension is measured, spread over splits, kinds, tiers and curves.
+        Pairs per dimension of which every dimension is measured at first, spread over splits, kinds, tiers and curves. A dimension whose
+        pairs leave a doubt is measured on up to sixteen times as many, see `hypotheses`.
     each
         `map`, or that of an executor.
     listeners
         Who is asked what every clip says, by name; the one named `rule` must never contradict a label.
+    step
+        Shows how far each step is.
 
     Returns
     -------
     dict
         `truth`, `imposed`, `leaks`, `middles`, `yields`, `silence`, `shortcuts`, `duplicates`, `unbalanced`, `difficulty`, `facts`,
-        `gates`, `failures` (one line each; empty if it passes), JSON-able.
+        `tests` (how many hypotheses each gate has, and their least p-value), `false_alarm`, `gates`, `failures` (one line each; empty
+        if it passes), JSON-able.
     """
     swept = [item["shard"] for item in manifest["shards"] if not item["shard"].startswith(f"{CONTROLS}/")]
-    chosen = _sample(root, swept, n_pairs)
-    examine = partial(_examine, root, listeners=dict(listeners or {}), sex=manifest["sources"]["sex"])
-    found = list(each(examine, swept, [chosen[name] for name in swept]))
-    heard = [clip for shard in found for clip in shard["heard"]]
-    clips = [clip for shard in found for clip in shard["clips"]]
-    changes = [change for shard in found for change in shard["changes"]]
+    sample = Sample(root, swept, n_pairs)
+    examine = partial(examined.shard, root, listeners=dict(listeners or {}), sex=manifest["sources"]["sex"])
+    with step("audit", sum(item["n_rows"] for item in manifest["shards"] if item["shard"] in set(swept)), "clip"):
+        found = examined.together(each(examine, swept, [sample.first[name] for name in swept]))
+    blind = _shortcuts(found, each, step)
+    silences = [
+        silence.row(name, clips["lead_minus_tail_s"].to_numpy(), clips["direction"].to_numpy(), clips["source_id"].to_pylist())
+        for name, clips in found.clips.items()
+    ]
+    report: dict[str, Any] = {}
+
+    def family() -> list[Hypothesis]:
+        report["leaks"] = leakage.matrix(found.changes)
+        report["middles"] = middles.table([(change["dimension"], change["source_id"], change["gap_jnd"]) for change in found.changes])
+        return [
+            *leakage.hypotheses_of(report["leaks"]),
+            *middles.hypotheses_of(report["middles"]),
+            *silence.hypotheses_of(silences),
+            *shortcuts.hypotheses_of(blind, cues.GATED),
+        ]
+
+    def enlarge(doubtful: set[str]) -> bool:
+        more = sample.more(doubtful)
+        if not more:
+            return False
+        with step("pairs", sum(map(len, more.values())), "pair"):
+            for changes in each(partial(examined.measured_pairs, root), list(more), list(more.values())):
+                found.changes += changes
+        return True
+
+    tested = hypotheses.settled(family, enlarge)
     report = {
         "release": manifest["release"],
         "manifest_sha256": hashlib.sha256(places.content(root / "manifest.json")).hexdigest(),
         "pairs_per_dimension": n_pairs,
-        "truth": truth.table(heard),
+        "truth": truth.table(found.counts),
         "imposed": truth.imposed(manifest["imposed"]),
-        "leaks": leakage.matrix(changes),
-        "middles": middles.table([(change["dimension"], change["gap_jnd"]) for change in changes]),
+        **report,
+        "silence": silences,
+        "shortcuts": blind,
         "yields": _yields(manifest),
-        "silence": _silence(clips),
-        "shortcuts": _shortcuts(clips, changes, each),
-        "duplicates": _duplicates(root, clips),
-        "unbalanced": _unbalanced(clips),
-        "difficulty": _difficulty(clips, manifest),
-        "facts": _facts(clips, manifest),
+        "duplicates": alike.table(root, found, step),
+        "unbalanced": _unbalanced(found),
+        "difficulty": _difficulty(found, manifest),
+        "facts": _facts(found, manifest),
+        "false_alarm": hypotheses.FALSE_ALARM,
+        "tests": _tests(tested),
     }
-    report["gates"] = {"no clip says the opposite of its label": truth.failures(heard, "rule"), **_gates(report)}
+    report["gates"] = {**_factual_gates(report, found.contradicted), **_statistical_gates(tested)}
     report["failures"] = [line for lines in report["gates"].values() for line in lines]
     write_json(report, root / "audit" / "audit.json")
     return report
 
 
-def _sample(root: Path, shards: Sequence[str], n_pairs: int) -> dict[str, list[str]]:
-    """Pairs to measure, by shard: each dimension's cells take turns, in an order that the identifiers decide."""
-    cells: dict[str, dict[tuple[str, ...], list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
-    for name in shards:
-        rows = read_rows(root, name, ["dimension", "direction", "tier", "curve", "pair_id", "source_kind"])
-        falling = {row["pair_id"] for row in rows if row["direction"] == 1}
-        for row in rows:
-            if row["direction"] == 0 and row["pair_id"] in falling:
-                key = (row["source_kind"], row["tier"], row["curve"])
-                cells[row["dimension"]][key].append((row["pair_id"], name))
-    chosen: dict[str, list[str]] = {name: [] for name in shards}
-    for dimension, mine in cells.items():
-        order = sorted(mine, key=lambda key: rank_of("audit", dimension, *key))
-        queues = [sorted(mine[key], key=lambda item: rank_of("audit", item[0])) for key in order]
-        turns = [queue[turn] for turn in range(max(map(len, queues))) for queue in queues if turn < len(queue)]
-        for pair_id, name in turns[:n_pairs]:
-            chosen[name].append(pair_id)
-    return chosen
+# -- what a classifier tells ------------------------------------------------------------------------------------------
 
 
-# -- one shard --------------------------------------------------------------------------------------------------------
+def _shortcuts(found: Examined, each: Map, step: Step) -> list[shortcuts.Result]:
+    """How well each cue tells the direction, per dimension and on average; groups are speakers, or sources where nobody speaks."""
+    fine: dict[str, dict[tuple[str, int], FloatArray]] = {name: {} for name in found.clips}
+    for change in found.changes:
+        fine[change["dimension"]] |= {(change["pair_id"], side): _others(change, side) for side in (0, 1)}
+    with step("cues", len(found.clips) * (len(examined.CUES) + len(cues.SAMPLED)), "cue"):
+        judged = each(_judged, list(found.clips), list(found.clips.values()), list(fine.values()))
+        results = [result for mine in judged for result in mine]
+    return [*results, *shortcuts.means(results)]
 
 
-def _examine(
-    root: Path, shard_name: str, chosen: Sequence[str], listeners: Mapping[str, truth.Listener], sex: Mapping[str, str]
-) -> dict[str, list[dict[str, Any]]]:
-    """Figures of every clip of a shard and what listeners say of it; for the chosen pairs what the sweep moved in every dimension."""
-    clips, heard = [], []
-    sounds: dict[tuple[str, int], tuple[dict[str, Any], Sound]] = {}
-    wanted = set(chosen)
-    for row in read_rows(root, shard_name, COLUMNS):
-        sound = audio.from_flac(row["audio"]["bytes"])
-        clips.append({"shard": shard_name, "split": split_of(shard_name), **_clip_figures(row, sound)})
-        heard.append(truth.of_clip(row, sound, listeners, sex))
-        if row["pair_id"] in wanted:
-            sounds[row["pair_id"], row["direction"]] = (row, sound)
-    changes = []
-    for pair_id in chosen:
-        (up, risen), (down, fallen) = sounds[pair_id, 0], sounds[pair_id, 1]
-        gap_jnd = middles.gap_jnd((up, down), (risen, fallen))
-        changes.append({"pair_id": pair_id, "gap_jnd": gap_jnd, **leakage.of_pair(up, risen, fallen)})
-    return {"clips": clips, "changes": changes, "heard": heard}
+def _judged(dimension: str, clips: pa.Table, fine: Mapping[tuple[str, int], FloatArray]) -> list[shortcuts.Result]:
+    """All cues of a dimension; `fine` is what the other dimensions do in the clips that were measured in full."""
+    mine = [fine.get(key) for key in zip(clips["pair_id"].to_pylist(), clips["direction"].to_pylist(), strict=True)]
+    audible = [None if contrast is None else cues.beyond_one_j(contrast) for contrast in mine]
+    tables = {name: examined.features(clips, name) for name in examined.CUES} | dict(zip(cues.SAMPLED, (audible, mine), strict=True))
+    groups = [speaker or source for speaker, source in zip(*(clips[name].to_pylist() for name in ("speaker_id", "source_id")), strict=True)]
+    return shortcuts.judge(dimension, clips["direction"].to_pylist(), groups, tables)
 
 
-def _clip_figures(row: Mapping[str, Any], sound: Sound) -> Clip:
-    planned = json.loads(row["plan"])["pair"]
-    start_s, end_s = audio.active_region_s(sound)
-    spoken = {planned["source"]["parameters"].get("said"), digest(spoken_key(row["text"])) if row["text"] else None}
-    return {
-        **{key: row[key] for key in KEPT},
-        "planned_jnd": planned["planned_contrast"] / planned["jnd"],
-        "residual_jnd": _residual(row) / planned["jnd"],
-        "said": sorted(spoken - {None}),
-        "n_samples": len(sound.samples),
-        "lead_minus_tail_s": start_s - (sound.duration_s - end_s),
-        "at_full_scale": int(np.sum(np.abs(sound.samples) >= 1.0 - 1.0 / audio.PCM16_SCALE)),
-        "peak_dbfs": audio.peak_dbfs(sound),
-        "cues": cues.of_clip(row, sound),
-        "fingerprint": fingerprints.of(sound),
-    }
+def _others(change: Mapping[str, Any], side: int) -> FloatArray:
+    """How far one clip of a pair moves, by itself, in every dimension that must hold still."""
+    held = [name for name in MEASURES if leakage.must_hold(change["dimension"], name)]
+    return np.array([change["contrast_jnd"][name][side] for name in held], dtype=np.float64)
 
 
-def _residual(row: Mapping[str, Any]) -> float:
-    """Standard deviation of the published contour about the plan as its meter sees it, in the dimension's unit."""
-    start_s, end_s = row["active_start_s"], row["active_end_s"]
-    time_s = np.array(row["contour_time_s"], dtype=np.float64)
-    value = np.array([np.nan if item is None else item for item in row["contour_value"]], dtype=np.float64)
-    seen = curves.planned_as_seen(row["curve"], row["span"], time_s, start_s, end_s, BY_NAME[row["dimension"]].window_s)
-    inside = np.isfinite(value) & (time_s >= start_s) & (time_s <= end_s)
-    return float(np.std((value - seen)[inside])) if inside.any() else float("nan")
-
-
-# -- the whole --------------------------------------------------------------------------------------------------------
-
-
-def _by_dimension(clips: Iterable[Clip]) -> dict[str, list[Clip]]:
-    """Clips of each dimension, in the order of `DIMENSIONS`."""
-    mine = _grouped(clips, "dimension")
-    return {dimension.name: mine[dimension.name,] for dimension in DIMENSIONS if (dimension.name,) in mine}
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _grouped(clips: Iterable[Clip], *keys: str) -> dict[tuple[Any, ...], list[Clip]]:
@@ -196,121 +183,19 @@ def _yields(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _silence(clips: Sequence[Clip]) -> list[dict[str, Any]]:
-    """How well lead-in minus lead-out silence tells rising from falling: AUC with an interval over sources that holds for all at once."""
-    found = []
-    dimensions = _by_dimension(clips)
-    for name, mine in dimensions.items():
-        auc, low, high = _auc_interval(mine, 1.0 - shortcuts.FALSE_ALARM / len(dimensions))
-        found.append({"dimension": name, "auc": round(auc, 4), "low": round(low, 4), "high": round(high, 4), "n_clips": len(mine)})
-    return found
-
-
-def _auc_interval(clips: Sequence[Mapping[str, Any]], level: float = 0.95) -> tuple[float, float, float]:
-    """AUC with its percentile bootstrap over sources: clips of one source aren't independent.
-
-    Parameters
-    ----------
-    clips
-        With `source_id`, `direction`, `lead_minus_tail_s`.
-    level
-        Of the interval.
-
-    Returns
-    -------
-    auc, low, high
-        0.5 each where a direction is missing.
-    """
-    number = {name: i for i, name in enumerate(sorted({clip["source_id"] for clip in clips}))}
-    member, value, falls = (
-        np.array(column) for column in zip(*((number[c["source_id"]], c["lead_minus_tail_s"], c["direction"]) for c in clips), strict=True)
-    )
-    if len(np.unique(falls)) < 2:
-        return 0.5, 0.5, 0.5
-    up, down = np.flatnonzero(falls == 0), np.flatnonzero(falls == 1)
-    above = (value[up, None] > value[down]) + 0.5 * (value[up, None] == value[down])
-    wins = np.zeros((len(number), len(number)))
-    np.add.at(wins, (member[up, None], member[down]), above)
-    n_up, n_down = (np.bincount(member[side], minlength=len(number)) for side in (up, down))
-    times = np.random.default_rng(1).multinomial(len(number), np.full(len(number), 1.0 / len(number)), N_BOOTSTRAP)
-    asked = (times @ n_up) * (times @ n_down)
-    drawn = np.einsum("ij,ij->i", times @ wins, times)[asked > 0] / asked[asked > 0]
-    low, high = np.quantile(drawn, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return float(above.mean()), float(low), float(high)
-
-
-def _shortcuts(clips: Sequence[Clip], changes: Sequence[Mapping[str, Any]], each: Map) -> list[shortcuts.Result]:
-    """How well each cue tells the direction, per dimension; groups are speakers, or sources where nobody speaks."""
-    fine = {(change["pair_id"], side): _others(change, side) for change in changes for side in (0, 1)}
-    audible = {key: cues.beyond_one_j(contrast) for key, contrast in fine.items()}
-    dimensions = _by_dimension(clips)
-    tables = []
-    for mine in dimensions.values():
-        table = {cue: [clip["cues"][cue] for clip in mine] for cue in mine[0]["cues"]}
-        for cue, contrasts in (("others", audible), ("others_fine", fine)):
-            table[cue] = [contrasts.get((clip["pair_id"], clip["direction"])) for clip in mine]
-        tables.append(table)
-    direction = [[clip["direction"] for clip in mine] for mine in dimensions.values()]
-    groups = [[clip["speaker_id"] or clip["source_id"] for clip in mine] for mine in dimensions.values()]
-    judged = each(shortcuts.judge, list(dimensions), direction, groups, tables)
-    return shortcuts.gated([result for results in judged for result in results], cues.GATED)
-
-
-def _others(change: Mapping[str, Any], side: int) -> FloatArray:
-    """How far one clip of a pair moves, by itself, in every dimension that must hold still."""
-    held = [name for name in MEASURES if leakage.must_hold(change["dimension"], name)]
-    return np.array([change["contrast_jnd"][name][side] for name in held], dtype=np.float64)
-
-
-def _duplicates(root: Path, clips: Sequence[Clip]) -> dict[str, Any]:
-    """Audio that is alike, and texts that are the same, in more than one split: counts and examples."""
-    bits = np.array([clip["fingerprint"] for clip in clips])
-    duration_s = np.array([clip["duration_s"] for clip in clips])
-    near = list(fingerprints.candidates(bits, duration_s, [clip["split"] for clip in clips]))
-    sounds = _sounds(root, [clips[i] for i in sorted({i for pair in near for i in pair})])
-    alike = []
-    for first, second in ((clips[i], clips[j]) for i, j in near):
-        correlation = fingerprints.correlation(sounds[first["id"], first["split"]], sounds[second["id"], second["split"]])
-        if correlation >= fingerprints.MIN_CORRELATION:
-            alike.append({"clips": [[clip["split"], clip["id"]] for clip in (first, second)], "correlation": round(correlation, 4)})
-    where: dict[str, dict[str, str]] = defaultdict(dict)
-    for clip in clips:
-        for said in clip["said"]:
-            where[said].setdefault(clip["split"], clip["id"])
-    shared = [{"clips": [[split, clip_id] for split, clip_id in first.items()]} for first in where.values() if len(first) > 1]
-    return {
-        "candidates": len(near),
-        "audio": len(alike),
-        "audio_examples": alike[:MAX_LINES],
-        "texts": len(where),
-        "texts_shared": len(shared),
-        "text_examples": shared[:MAX_LINES],
-    }
-
-
-def _sounds(root: Path, clips: Sequence[Clip]) -> dict[tuple[str, str], Sound]:
-    """The audio of some clips, read once more."""
-    sounds = {}
-    for (shard,), mine in _grouped(clips, "shard").items():
-        wanted = {clip["id"] for clip in mine}
-        for row in read_rows(root, shard, ["id", "audio"]):
-            if row["id"] in wanted:
-                sounds[row["id"], split_of(shard)] = audio.from_flac(row["audio"]["bytes"])
-    return sounds
-
-
-def _unbalanced(clips: Sequence[Clip]) -> list[dict[str, Any]]:
+def _unbalanced(found: Examined) -> list[dict[str, Any]]:
     """Cells with more clips of one direction than of the other."""
     keys = ("dimension", "tier", "curve", "source_kind", "split")
-    found = []
-    for cell, mine in _grouped(clips, *keys).items():
-        rising = sum(clip["direction"] == 0 for clip in mine)
-        if 2 * rising != len(mine):
-            found.append({**dict(zip(keys, cell, strict=True)), "rising": rising, "falling": len(mine) - rising})
-    return found
+    counts = found.counted(*keys, "direction")
+    sides = {cell: [counts.get((*cell, direction), 0) for direction in (0, 1)] for cell in dict.fromkeys(key[:-1] for key in counts)}
+    return [
+        {**dict(zip(keys, cell, strict=True)), "rising": rising, "falling": falling}
+        for cell, (rising, falling) in sides.items()
+        if rising != falling
+    ]
 
 
-def _difficulty(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _difficulty(found: Examined, manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What was planned and what was reached, in J, for every dimension x tier x curve x kind; the plainest figure of how hard it is.
 
     `asked_jnd` is the least that the label rule asks, `margin_jnd` what the weakest clip has above it; `residual_jnd` is the median
@@ -318,14 +203,16 @@ def _difficulty(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> list[dict
     """
     margins = {item["dimension"]: item["margins"] for item in manifest["recipe"]["dimensions"]}
     keys = ("dimension", "tier", "curve", "source_kind")
-    found = []
-    for cell, mine in _grouped(clips, *keys).items():
+    figures = ("effect_jnd", "planned_jnd", "salience", "residual_jnd")
+    rows = []
+    cells = (item for clips in found.clips.values() for item in _grouped(clips.select([*keys, *figures]).to_pylist(), *keys).items())
+    for cell, mine in cells:
         effect = np.abs([clip["effect_jnd"] for clip in mine])
         planned_jnd = float(np.median([clip["planned_jnd"] for clip in mine]))
         asked = max(margins[cell[0]]["min_contrast_jnd"], margins[cell[0]]["min_share_of_plan"] * planned_jnd)
         low, median, high = np.percentile(effect, [10.0, 50.0, 90.0])
         salience = [clip["salience"] for clip in mine if clip["salience"] is not None]
-        found.append(
+        rows.append(
             {
                 **dict(zip(keys, cell, strict=True)),
                 "n_clips": len(mine),
@@ -339,72 +226,75 @@ def _difficulty(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> list[dict
                 "margin_jnd": round(float(effect.min()) - asked, 4),
             }
         )
-    return found
+    return rows
 
 
-def _facts(clips: Sequence[Clip], manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(found: Examined, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Figures against which other ways of making such clips can be held."""
     swept = [cell for cell in manifest["cells"] if cell["curve"] != "flat"]
-    shapes: Counter[tuple[str, str, int]] = Counter((clip["dimension"], clip["curve"], clip["direction"]) for clip in clips)
-    orders: Counter[tuple[str, str, int]] = Counter((clip["dimension"], clip["split"], clip["answer_index"]) for clip in clips)
-    loudness = [abs(clip["leak_jnd"]["loudness"]) for clip in clips if clip["leak_jnd"]["loudness"] is not None]
-    lengths = [{clip["n_samples"] for clip in mine} for mine in _grouped(clips, "pair_id").values()]
+    clips = found.whole("effect", "direction", "at_full_scale", "peak_dbfs", "loudness_leak_jnd")
+    loudest = pc.max(pc.abs(clips["loudness_leak_jnd"])).as_py()
+    lengths = [clips.group_by("pair_id").aggregate([("n_samples", "count_distinct")]) for clips in found.clips.values()]
     return {
         "clips": len(clips),
         "pairs_tried": sum(cell["tried"] for cell in swept),
         "pairs_published": sum(cell["published"] for cell in swept),
         "pairs_rejected_as_contradicted": sum(cell["rejected"].get("contradicted", 0) for cell in swept),
-        "published_contradicted": sum(clip["effect"] * (1 if clip["direction"] == 0 else -1) <= 0.0 for clip in clips),
-        "pairs_of_unequal_length": sum(len(length) > 1 for length in lengths),
-        "samples_at_full_scale": sum(clip["at_full_scale"] for clip in clips),
-        "largest_peak_dbfs": round(max(clip["peak_dbfs"] for clip in clips), 3),
-        "loudness_leak_max_jnd": round(max(loudness), 4) if loudness else None,
-        "curve_by_direction_unequal": sum(count != shapes[key[0], key[1], 1 - key[2]] for key, count in shapes.items()),
-        "answer_order_unequal": sum(count != orders[key[0], key[1], 1 - key[2]] for key, count in orders.items()),
+        "effects_against_label": int(np.sum(clips["effect"].to_numpy() * (1 - 2 * clips["direction"].to_numpy()) <= 0.0)),
+        "pairs_of_unequal_length": sum(int(np.sum(length["n_samples_count_distinct"].to_numpy() > 1)) for length in lengths),
+        "samples_at_full_scale": pc.sum(clips["at_full_scale"]).as_py(),
+        "largest_peak_dbfs": round(pc.max(clips["peak_dbfs"]).as_py(), 3),
+        "loudness_leak_max_jnd": None if loudest is None else round(loudest, 4),
+        "curve_by_direction_unequal": _unequal(found, "dimension", "curve", "direction"),
+        "answer_order_unequal": _unequal(found, "dimension", "split", "answer_index"),
     }
+
+
+def _unequal(found: Examined, *keys: str) -> int:
+    """Of how many combinations of keys there are not as many clips as of the same with the last key, 0 or 1, the other way."""
+    counts = found.counted(*keys)
+    return sum(count != counts.get((*key[:-1], 1 - key[-1]), 0) for key, count in counts.items())
 
 
 # -- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def _gates(report: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What must hold, each with one line for every place where it doesn't."""
+def _tests(tested: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    """Of each gate that rests on statistics how many `hypotheses` it has, and their `least_p`."""
+    return [
+        {"gate": gate, "hypotheses": len(mine), "least_p": min(mine, default=None)}
+        for gate in (leakage.GATE, middles.GATE, silence.GATE, shortcuts.GATE)
+        for mine in [[hypothesis.p for hypothesis in tested if hypothesis.gate == gate]]
+    ]
+
+
+def _statistical_gates(tested: Sequence[Hypothesis]) -> dict[str, list[str]]:
+    """Gates that rest on statistics, each with one line for every hypothesis that is rejected among all of the audit's."""
+    gates: dict[str, list[str]] = {gate: [] for gate in (leakage.GATE, middles.GATE, silence.GATE, shortcuts.GATE)}
+    for hypothesis in hypotheses.rejected(tested):
+        gates[hypothesis.gate].append(hypothesis.line)
+    return gates
+
+
+def _factual_gates(report: Mapping[str, Any], contradicted: Sequence[str]) -> dict[str, list[str]]:
+    """Gates that rest on counts, each with one line for every place where what must hold doesn't."""
+    facts = report["facts"]
+    empty = [row for row in report["yields"] if row["published"] == 0]
     return {
-        "nothing moves but what is swept or linked": leakage.failures(report["leaks"]),
-        "both clips of a pair lie about the same middle": middles.failures(report["middles"]),
-        "silence at the ends tells no direction": list(_silence_failures(report["silence"])),
-        "no cue tells the direction": shortcuts.failures(report["shortcuts"]),
-        "no sound and no text is in two splits": list(_duplicate_failures(report["duplicates"])),
-        "every cell has as many rising as falling clips": list(_unbalanced_failures(report["unbalanced"])),
-        "every tier is published on every kind of source that has it": [
-            f"{row['dimension']} x {row['tier']} x {row['kind']}: nothing is published" for row in report["yields"] if row["published"] == 0
-        ],
-    } | {
-        demand: [f"{key.replace('_', ' ')}: {report['facts'][key]}, must be 0"] if report["facts"][key] else []
-        for key, demand in ZERO_FACTS.items()
+        NEVER_CONTRADICTED: _some(contradicted, "clip"),
+        alike.GATE: list(alike.failures(report["duplicates"])),
+        BALANCED: _some([_unbalanced_failure(cell) for cell in report["unbalanced"]], "cell"),
+        REACHED: [f"{row['dimension']} x {row['tier']} x {row['kind']}: nothing is published" for row in empty],
+        **{gate: [f"{what}: {facts[key]}, must be 0"] if facts[key] else [] for key, (gate, what) in ZERO_FACTS.items()},
     }
 
 
-def _silence_failures(silence: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for item in silence:
-        if not item["low"] <= 0.5 <= item["high"]:
-            interval = f"AUC {item['auc']:.2f} ({item['low']:.2f} to {item['high']:.2f})"
-            yield f"{item['dimension']}: silence at the ends tells the direction: {interval}"
+def _some(lines: Sequence[str], what: str) -> list[str]:
+    """The first lines, and how many more there are."""
+    more = len(lines) - MAX_LINES
+    return [*lines[:MAX_LINES], *([f"... and {counted(more, f'more {what}')}"] if more > 0 else [])]
 
 
-def _unbalanced_failures(unbalanced: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for cell in unbalanced[:MAX_LINES]:
-        what = " x ".join(cell[key] for key in ("dimension", "tier", "curve", "source_kind", "split"))
-        yield f"{what}: {cell['rising']} rising and {counted(cell['falling'], 'falling clip')}, must be as many"
-    if len(unbalanced) > MAX_LINES:
-        yield f"... and {counted(len(unbalanced) - MAX_LINES, 'more cell')} out of balance"
-
-
-def _duplicate_failures(duplicates: Mapping[str, Any]) -> Iterator[str]:
-    for what, count, examples in (
-        ("audio that is alike", duplicates["audio"], duplicates["audio_examples"]),
-        ("the same text", duplicates["texts_shared"], duplicates["text_examples"]),
-    ):
-        if count:
-            named = " and ".join(f"{clip_id} ({split})" for split, clip_id in examples[0]["clips"])
-            yield f"{what} in more than one split: {counted(count, 'time')}, must be 0; such as {named}"
+def _unbalanced_failure(cell: Mapping[str, Any]) -> str:
+    what = " x ".join(cell[key] for key in ("dimension", "tier", "curve", "source_kind", "split"))
+    return f"{what}: {cell['rising']} rising and {counted(cell['falling'], 'falling clip')}, must be as many"

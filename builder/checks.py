@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from builder import audit, charts, dataset, frontpage, places, report, sight, validate
-from builder.engines import Engine, tell
+from builder.engines import Engine, heard_by, tell
 from builder.errors import VocalgradError
 from builder.layout import clear_temporary, read_manifest
 from builder.progress import Progress
-from builder.records import CONTROLS, Sound
-from builder.truth import Answer
+from builder.records import Sound
 
 MADE_AGAIN = 24
 """Clips that a build makes again from their rows before it counts as valid."""
@@ -47,11 +47,6 @@ def _made_again(row: Mapping[str, Any]) -> bytes:
     return _worker["remaker"].clip(row)[1]
 
 
-def _rule_hears(sound: Sound, row: Mapping[str, Any]) -> Answer:
-    tell((1,))
-    return dataset.rule_hears(sound, row)
-
-
 def validated(root: Path, engine: Engine, remaker: dataset.Remaker | None = None, n_again: int = MADE_AGAIN, say: Say = _say) -> list[str]:
     """Every fault of a dataset's bytes, one line each.
 
@@ -82,13 +77,13 @@ def validated(root: Path, engine: Engine, remaker: dataset.Remaker | None = None
             return validate.made_again_faults(root, _made_again, n_again, each)
 
 
-def _n_rows(root: Path, *, controls: bool = True) -> int:
+def _n_rows(root: Path) -> int:
     """Clips that the manifest counts; 0 if it can't be read."""
     try:
         listed = read_manifest(root)["shards"]
     except VocalgradError:
         return 0
-    return sum(item["n_rows"] for item in listed if controls or not item["shard"].startswith(f"{CONTROLS}/"))
+    return sum(item["n_rows"] for item in listed)
 
 
 def _kinds(root: Path) -> set[str]:
@@ -120,11 +115,22 @@ def audited(root: Path, engine: Engine, n_pairs: int = AUDITED_PAIRS, say: Say =
     """
     manifest = read_manifest(root)
     clear_temporary(root / "audit")
-    listeners = {**dataset.LISTENERS, "rule": _rule_hears}
+    shown: list[Progress] = []
+
+    @contextmanager
+    def step(what: str, total: int, unit: str) -> Iterator[None]:
+        with Progress(what, total, say, unit) as progress, heard_by(lambda value: progress.told("here", value)):
+            shown.append(progress)
+            yield
+
     start = (places.whole(root), sight.stamp(root), None)
-    with Progress("audit", _n_rows(root, controls=False), say) as progress, engine.each(progress.told, _start_worker, start) as each:
-        found = audit.run(places.whole(root), manifest, n_pairs, each, listeners)
-    report.write(root, manifest, found, root / "audit" / "report.html")
-    charts.write(found, root / "audit")
-    frontpage.write(root, manifest)
+    with engine.each(lambda task, value: shown[-1].told(task, value), _start_worker, start) as each:
+        found = audit.run(places.whole(root), manifest, n_pairs, each, dataset.LISTENERS, step)
+    with step("show", 3, "part"):
+        report.write(root, manifest, found, root / "audit" / "report.html")
+        tell((1,))
+        charts.write(found, root / "audit")
+        tell((1,))
+        frontpage.write(root, manifest)
+        tell((1,))
     return found

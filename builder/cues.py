@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from builder.acoustics import audio, meters
 from builder.keys import digest
@@ -27,8 +28,15 @@ N_CHARACTERS = 24
 AVERAGED_HZ = (100.0, 7000.0)
 FLOOR_DB = -100.0
 
-Features = FloatArray | list[str]
-"""Numbers, float64, shape (n_features,), or categories."""
+CHARACTERS = ("identifiers", "text")
+"""Cues whose features are bytes."""
+CATEGORIES = ("categories",)
+SAMPLED = ("others", "others_fine")
+"""Cues of the pairs of which every dimension is measured."""
+
+Bytes = NDArray[np.uint8]
+Features = FloatArray | Bytes | list[str]
+"""Numbers, shape (n_features,), or categories."""
 
 
 def of_clip(row: Mapping[str, Any], sound: Sound) -> dict[str, Features]:
@@ -68,9 +76,10 @@ def beyond_one_j(contrast_jnd: FloatArray) -> FloatArray:
     return contrast_jnd - np.clip(contrast_jnd, -1.0, 1.0)
 
 
-def _characters(*names: str) -> FloatArray:
-    """Of each name its length and the code points of its last characters."""
-    return np.array([value for name in names for value in (len(name), *map(ord, name.rjust(N_CHARACTERS)[-N_CHARACTERS:]))], np.float64)
+def _characters(*names: str) -> Bytes:
+    """Of each name its length, up to 255, and its last bytes in UTF-8."""
+    ends = (bytes([min(len(name), 255)]) + name.encode().rjust(N_CHARACTERS)[-N_CHARACTERS:] for name in names)
+    return np.frombuffer(b"".join(ends), dtype=np.uint8)
 
 
 def _size(n_bytes: int, sound: Sound) -> FloatArray:

@@ -11,7 +11,7 @@ import gc
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import cache
 from typing import Any, Protocol
 
@@ -25,10 +25,17 @@ Told = Callable[[int, Any], object]
 """(number of the task, what its worker told); None: what it told before doesn't count, for it's done again."""
 Map = Callable[..., Iterable[Any]]
 """As the builtin `map`."""
+Step = Callable[[str, int, str], AbstractContextManager[Any]]
+"""(name, total, unit) -> a context that shows how far a step of some work is, by what is told in it."""
 
 
 def untold(*_: Any) -> None:
     """For progress that nobody looks at, and workers that need no beginning."""
+
+
+def unseen(*_: Any) -> AbstractContextManager[None]:
+    """For steps that nobody looks at."""
+    return nullcontext()
 
 
 class Team(Protocol):

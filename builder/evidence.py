@@ -40,7 +40,8 @@ def of(audit: Row) -> dict[str, Any]:
     Returns
     -------
     dict
-        `failures`, `n_gates`, `n_pairs` (that were measured in full of each dimension); `truth` (dimension -> its row), `n_clips`,
+        `failures`, `n_gates`, `false_alarm`, `n_pairs` (that were measured in full of each dimension, at the least); `truth` (dimension ->
+        its row), `n_clips`,
         `rule_contradicts`; `unasked` (dimensions that the oracle has no measure of), and of the others `oracle_clips`, `oracle_agrees`
         (share; None where there is none), `oracle_contradicts`; `blind` (see `_blind`, empty where there were too few sources);
         `leaks` (dimension -> `other` and `linked`, text, empty where nothing was measured) and `leak_most`, text.
@@ -52,6 +53,7 @@ def of(audit: Row) -> dict[str, Any]:
     return {
         "failures": audit["failures"],
         "n_gates": len(audit["gates"]),
+        "false_alarm": audit["false_alarm"],
         "n_pairs": audit["pairs_per_dimension"],
         "truth": {row["dimension"]: row for row in truth},
         "n_clips": sum(row["n_clips"] for row in truth),

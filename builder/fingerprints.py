@@ -17,7 +17,7 @@ Charikar, M. S. (2002). Similarity estimation techniques from rounding algorithm
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from builder.acoustics import meters
+from builder.engines import untold
 from builder.records import FloatArray, Sound
 
 N_BITS = 512
@@ -37,7 +38,8 @@ MAX_DIFFERING = 0.15
 MAX_DURATION_DIFFERENCE_S = 0.05
 MIN_CORRELATION = 0.9
 MAX_SHIFT_S = 0.02
-BLOCK = 256
+BLOCK, WIDTH = 256, 1024
+"""Clips that are compared at once: so many with so many, in about 25 MB."""
 
 Bits = NDArray[np.uint64]
 
@@ -91,6 +93,7 @@ def candidates(
     split: Sequence[str],
     max_differing: float = MAX_DIFFERING,
     max_apart_s: float = MAX_DURATION_DIFFERENCE_S,
+    told: Callable[[int], object] = untold,
 ) -> Iterator[tuple[int, int]]:
     """Pairs of clips of different splits, alike in duration and fingerprint.
 
@@ -104,6 +107,8 @@ def candidates(
         Of each clip.
     max_differing, max_apart_s
         Share of bits, and time, by which two may differ.
+    told
+        Hears of so many clips that were compared with all others.
 
     Yields
     ------
@@ -116,12 +121,14 @@ def candidates(
     last = np.searchsorted(sorted_s, sorted_s + max_apart_s, side="right")
     for start in range(0, len(order), BLOCK):
         mine = np.arange(start, min(start + BLOCK, len(order)))
-        others = np.arange(start, last[mine[-1]])
-        differing = np.bitwise_count(bits[order[mine], None] ^ bits[order[others]]).sum(axis=2, dtype=np.int64)
-        near = (others > mine[:, None]) & (others < last[mine, None]) & (part[order[mine], None] != part[order[others]])
-        for row, column in np.argwhere(near & (differing <= max_differing * N_BITS)):
-            low, high = sorted((int(order[mine[row]]), int(order[others[column]])))
-            yield low, high
+        for low in range(start, last[mine[-1]], WIDTH):
+            others = np.arange(low, min(low + WIDTH, last[mine[-1]]))
+            differing = np.bitwise_count(bits[order[mine], None] ^ bits[order[others]]).sum(axis=2, dtype=np.int64)
+            near = (others > mine[:, None]) & (others < last[mine, None]) & (part[order[mine], None] != part[order[others]])
+            for row, column in np.argwhere(near & (differing <= max_differing * N_BITS)):
+                first, second = sorted((int(order[mine[row]]), int(order[others[column]])))
+                yield first, second
+        told(len(mine))
 
 
 def correlation(first: Sound, second: Sound, max_shift_s: float = MAX_SHIFT_S) -> float:

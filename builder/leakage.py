@@ -6,27 +6,28 @@ is what the sweep did to it, free of what the source does by itself: no sham and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
+from builder import hypotheses
 from builder.acoustics import statistics
 from builder.dimensions import BY_NAME, DIMENSIONS, MEASURES, HeldBy
 from builder.records import Contour, FloatArray, Sound
 from builder.words import counted
 
+GATE = "no sweep moves a property that it must leave where it is"
 MAX_LEAK_JND = 1.0
 """Limit of the 95th percentile of |change| in every dimension that isn't swept or linked: an equivalence within one J."""
-BEYOND_SHARE, SURE = 0.05, 0.01
-"""The gate closes where more than this share of pairs is beyond the limit, at this significance (one-sided binomial test): the 95th
-percentile of a few dozen pairs is uncertain by so much that a share of 5 % would close it half of the time."""
+BEYOND_SHARE = 0.05
+"""Share of pairs that may be beyond it, sources counting alike."""
 MAX_MEAN_JND = 0.5
-"""Limit of |mean change|, in the direction of the label; the gate closes where all of the mean's 90 % interval lies beyond."""
-MIN_PAIRS = 8
-"""Fewer pairs than this are shown and not judged: one lost meter would be their 95th percentile."""
-N_BOOTSTRAP = 1000
+"""Limit of |mean change| over sources, in the direction of the label."""
+METER_SD_JND = 0.1
+"""What meters themselves scatter by."""
+MIN_SOURCES = 8
+"""With fewer sources than this a change is shown and not tested."""
 
 
 def of_pair(row: Mapping[str, Any], up: Sound, down: Sound) -> dict[str, Any]:
@@ -37,8 +38,8 @@ def of_pair(row: Mapping[str, Any], up: Sound, down: Sound) -> dict[str, Any]:
     Returns
     -------
     dict
-        `change_jnd`: measure -> half the difference between the two clips, J; `contrast_jnd`: measure -> (rising, falling), each
-        alone. None where a meter has no value.
+        `dimension`, `source_id`; `change_jnd`: measure -> half the difference between the two clips, J; `contrast_jnd`: measure -> (rising,
+        falling), each alone. None where a meter has no value.
     """
     swept, kind = BY_NAME[row["dimension"]], row["source_kind"]
     region = (row["active_start_s"], row["active_end_s"])
@@ -55,7 +56,7 @@ def of_pair(row: Mapping[str, Any], up: Sound, down: Sound) -> dict[str, Any]:
         jnd = other.jnd.on(kind)
         changes[name] = _or_none(change / 2.0 / jnd)
         alone[name] = (_or_none(each[0] / jnd), _or_none(each[1] / jnd))
-    return {"dimension": swept.name, "source_kind": kind, "tier": row["tier"], "change_jnd": changes, "contrast_jnd": alone}
+    return {"dimension": swept.name, "source_id": row["source_id"], "change_jnd": changes, "contrast_jnd": alone}
 
 
 def _contrast(contour: Contour, how: HeldBy, start_s: float, end_s: float) -> float:
@@ -79,55 +80,69 @@ def must_hold(swept: str, measured: str) -> bool:
 
 
 def matrix(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Swept x measured, in J: median and 95th percentile of |change|, and the mean in the direction of the label.
+    """Swept x measured, in J: what a sweep moves in every dimension.
 
-    The mean's 90 % interval is a bootstrap over pairs; `equivalent` says that it lies within one J either way.
+    Returns
+    -------
+    list of dict
+        `swept`, `measured`, `linked`, `n_pairs`, `n_measured`, `n_sources`; of |change| the `median_jnd`, the `p95_jnd` and how many pairs
+        are beyond one J, `n_beyond`; `mean_jnd` over sources, in the direction of the label, with its 90 % interval `ci90_low_jnd` and
+        `ci90_high_jnd`, and `equivalent`: whether that lies within one J either way; all None without a value. `mean_p` and `share_p`
+        are the p-values of the two limits, None where they aren't tested.
     """
     found = []
     there = {change["dimension"] for change in changes}
     for swept in (dimension.name for dimension in DIMENSIONS if dimension.name in there):
-        mine = [change["change_jnd"] for change in changes if change["dimension"] == swept]
+        mine = [change for change in changes if change["dimension"] == swept]
         for name in MEASURES:
-            moved: FloatArray = np.array([change[name] for change in mine if change[name] is not None], dtype=np.float64)
+            known = [change for change in mine if change["change_jnd"][name] is not None]
+            moved: FloatArray = np.array([change["change_jnd"][name] for change in known], dtype=np.float64)
             head = {"swept": swept, "measured": name, "linked": is_linked(swept, name), "n_pairs": len(mine), "n_measured": len(moved)}
-            found.append({**head, **_figures(moved)})
+            found.append({**head, **_figures(moved, [change["source_id"] for change in known], must_hold(swept, name))})
     return found
 
 
-def _figures(moved: FloatArray) -> dict[str, float | bool | None]:
-    if moved.size == 0:
-        return dict.fromkeys(("mean_jnd", "median_jnd", "p95_jnd", "n_beyond", "ci90_low_jnd", "ci90_high_jnd", "equivalent"))
-    drawn = np.random.default_rng(1).integers(0, len(moved), (N_BOOTSTRAP, len(moved)))
-    low, high = (round(float(limit), 4) for limit in np.percentile(moved[drawn].mean(axis=1), [5.0, 95.0]))
+def _figures(moved: FloatArray, sources: Sequence[str], tested: bool) -> dict[str, float | bool | None]:
+    means = hypotheses.by_source(moved, sources)
+    shares = hypotheses.by_source(np.abs(moved) >= MAX_LEAK_JND, sources)
+    tested = tested and len(means) >= MIN_SOURCES
+    keys = ("mean_jnd", "median_jnd", "p95_jnd", "n_beyond", "ci90_low_jnd", "ci90_high_jnd", "equivalent")
+    figures: dict[str, float | bool | None] = dict.fromkeys(keys)
+    if moved.size:
+        low, high = hypotheses.mean_interval(means, 0.9, METER_SD_JND)
+        figures = {
+            "mean_jnd": round(float(np.mean(means)), 4),
+            "median_jnd": round(float(np.median(np.abs(moved))), 4),
+            "p95_jnd": round(float(np.percentile(np.abs(moved), 95)), 4),
+            "n_beyond": int(np.sum(np.abs(moved) >= MAX_LEAK_JND)),
+            "ci90_low_jnd": round(low, 4) if len(means) > 1 else None,
+            "ci90_high_jnd": round(high, 4) if len(means) > 1 else None,
+            "equivalent": bool(low > -MAX_LEAK_JND and high < MAX_LEAK_JND),
+        }
     return {
-        "mean_jnd": round(float(np.mean(moved)), 4),
-        "median_jnd": round(float(np.median(np.abs(moved))), 4),
-        "p95_jnd": round(float(np.percentile(np.abs(moved), 95)), 4),
-        "n_beyond": int(np.sum(np.abs(moved) >= MAX_LEAK_JND)),
-        "ci90_low_jnd": low,
-        "ci90_high_jnd": high,
-        "equivalent": bool(low > -MAX_LEAK_JND and high < MAX_LEAK_JND),
+        "n_sources": len(means),
+        **figures,
+        "mean_p": hypotheses.mean_p(means, MAX_MEAN_JND, METER_SD_JND) if tested else None,
+        "share_p": hypotheses.share_p(shares, BEYOND_SHARE) if tested else None,
     }
 
 
-def failures(leaks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line for each measure that a sweep moves by more than it may."""
-    lines = []
+def hypotheses_of(leaks: Sequence[Mapping[str, Any]]) -> Iterator[hypotheses.Hypothesis]:
+    """Two for each measure that a sweep must hold: few pairs are beyond one J, and the mean is within half a J."""
     for leak in leaks:
-        if leak["n_measured"] < MIN_PAIRS or not must_hold(leak["swept"], leak["measured"]):
+        if leak["mean_p"] is None:
             continue
+        rests_on = frozenset({leak["swept"]})
         what = f"{leak['swept']} moves {leak['measured']}: "
-        n_pairs = f"over {counted(leak['n_measured'], 'pair')}"
+        over = f"{counted(leak['n_measured'], 'pair')} of {counted(leak['n_sources'], 'source')}"
         advice = "is allowed; hold it, or declare it linked"
-        chance = stats.binom.sf(leak["n_beyond"] - 1, leak["n_measured"], BEYOND_SHARE)
-        if leak["p95_jnd"] >= MAX_LEAK_JND and chance < SURE:
-            lines.append(
-                f"{what}95th percentile {leak['p95_jnd']:.2f} J {n_pairs}, {leak['n_beyond']} of them by {MAX_LEAK_JND:g} J or more "
-                f"(p = {chance:.1g} of as many, were they {BEYOND_SHARE:.0%}), at most {MAX_LEAK_JND:g} J {advice}"
-            )
-        if max(leak["ci90_low_jnd"], -leak["ci90_high_jnd"]) >= MAX_MEAN_JND:
-            lines.append(
-                f"{what}mean {leak['mean_jnd']:+.2f} J ({leak['ci90_low_jnd']:+.2f} to {leak['ci90_high_jnd']:+.2f}) {n_pairs}, "
-                f"at most {MAX_MEAN_JND:g} J either way {advice}"
-            )
-    return lines
+        share = (
+            f"{what}95th percentile {leak['p95_jnd']:.2f} J over {over}, {leak['n_beyond']} of them by {MAX_LEAK_JND:g} J or more "
+            f"(p = {leak['share_p']:.1g} of so many, were they {BEYOND_SHARE:.0%}), at most {MAX_LEAK_JND:g} J {advice}"
+        )
+        mean = (
+            f"{what}mean {leak['mean_jnd']:+.2f} J ({leak['ci90_low_jnd']:+.2f} to {leak['ci90_high_jnd']:+.2f}) over {over} "
+            f"(p = {leak['mean_p']:.1g}), at most {MAX_MEAN_JND:g} J either way {advice}"
+        )
+        yield hypotheses.Hypothesis(GATE, leak["share_p"], share, rests_on)
+        yield hypotheses.Hypothesis(GATE, leak["mean_p"], mean, rests_on)

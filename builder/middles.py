@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from builder import hypotheses
 from builder.acoustics import curves
 from builder.dimensions import BY_NAME, DIMENSIONS
-from builder.leakage import MIN_PAIRS
+from builder.leakage import BEYOND_SHARE, MIN_SOURCES
 from builder.records import Contour, FloatArray, Sound
 
+GATE = "both clips of a pair lie about the same middle"
 MAX_GAP_JND = 0.5
 """Limit of the 95th percentile of |gap|: a default build has 0.35 for formants, whose meter is the coarsest, and 0.2 at most elsewhere;
 peaks normalised after sweeps of loudness by 8 J have over 1."""
@@ -62,36 +64,48 @@ def _at(contour: Contour, moments: FloatArray) -> FloatArray:
     return np.interp(moments, contour.time_s[contour.valid], contour.value[contour.valid])
 
 
-def table(gaps: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
-    """Per dimension `n_pairs`, and of |gap| the median and the 95th percentile, `median_jnd` and `p95_jnd`, J; None without any.
+def table(gaps: Sequence[tuple[str, str, float]]) -> list[dict[str, Any]]:
+    """How far pairs lie off their middles, by dimension.
 
     Parameters
     ----------
     gaps
-        Dimension and gap of each pair.
+        Dimension, source and gap of each pair.
+
+    Returns
+    -------
+    list of dict
+        `dimension`, `n_pairs`, `n_sources`; of |gap| the `median_jnd`, the `p95_jnd` (None without any) and how many pairs are beyond the
+        limit, `n_beyond`; `p` of that limit, None where it isn't tested.
     """
-    mine: dict[str, list[float]] = defaultdict(list)
-    for name, gap in gaps:
-        mine[name] += [abs(gap)] if np.isfinite(gap) else []
-    return [
-        {
-            "dimension": dimension.name,
-            "n_pairs": len(mine[dimension.name]),
-            **{
-                f"{key}_jnd": round(float(np.percentile(mine[dimension.name], share)), 4) if mine[dimension.name] else None
-                for key, share in (("median", 50.0), ("p95", 95.0))
-            },
-        }
-        for dimension in DIMENSIONS
-        if dimension.name in mine
-    ]
+    mine: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for name, source, gap in gaps:
+        mine[name] += [(source, abs(gap))] if np.isfinite(gap) else []
+    return [_row(dimension.name, mine[dimension.name]) for dimension in DIMENSIONS if dimension.name in mine]
 
 
-def failures(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line for each dimension whose pairs lie about different middles."""
-    return [
-        f"{row['dimension']}: the two clips of a pair lie off their common middle by {row['p95_jnd']:.2f} J (95th percentile), "
-        f"at most {MAX_GAP_JND} J is allowed: was each clip normalised by itself?"
-        for row in rows
-        if row["n_pairs"] >= MIN_PAIRS and row["p95_jnd"] > MAX_GAP_JND
-    ]
+def _row(name: str, known: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    gap = np.array([size for _, size in known])
+    shares = hypotheses.by_source(gap > MAX_GAP_JND, [source for source, _ in known])
+    median_jnd, p95_jnd = (round(float(value), 4) for value in np.percentile(gap, [50.0, 95.0])) if known else (None, None)
+    return {
+        "dimension": name,
+        "n_pairs": len(known),
+        "n_sources": len(shares),
+        "median_jnd": median_jnd,
+        "p95_jnd": p95_jnd,
+        "n_beyond": int(np.sum(gap > MAX_GAP_JND)),
+        "p": hypotheses.share_p(shares, BEYOND_SHARE) if len(shares) >= MIN_SOURCES else None,
+    }
+
+
+def hypotheses_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[hypotheses.Hypothesis]:
+    """One for each dimension: few pairs lie about different middles."""
+    for row in rows:
+        if row["p"] is not None:
+            line = (
+                f"{row['dimension']}: the two clips of a pair lie off their common middle by {row['p95_jnd']:.2f} J (95th percentile), "
+                f"{row['n_beyond']} of {row['n_pairs']} pairs by more than {MAX_GAP_JND} J (p = {row['p']:.1g} of so many, were they "
+                f"{BEYOND_SHARE:.0%}), at most {MAX_GAP_JND} J is allowed: was each clip normalised by itself?"
+            )
+            yield hypotheses.Hypothesis(GATE, row["p"], line, frozenset({row["dimension"]}))

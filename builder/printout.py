@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 def text(report: Mapping[str, Any]) -> str:
-    """Yields, truth, leakage matrix, silence, shortcuts, duplicates, difficulty, facts, failures."""
+    """Yields, truth, leakage matrix, silence, shortcuts, duplicates, difficulty, facts, tests, failures."""
     parts = [
         _yields(report["yields"]),
         _truth(report["truth"]),
@@ -27,6 +27,7 @@ def text(report: Mapping[str, Any]) -> str:
         _duplicates(report["duplicates"]),
         _difficulty(report["difficulty"]),
         "\n".join(f"{key.replace('_', ' '):<34}{value}" for key, value in report["facts"].items()),
+        _tests(report["tests"], report["false_alarm"]),
     ]
     failures = report["failures"]
     parts.append("audit passes" if not failures else "\n".join([f"audit fails in {counted(len(failures), 'point')}:", *failures]))
@@ -102,30 +103,42 @@ def _middles(rows: Sequence[Row]) -> str:
 
 
 def _silence(rows: Sequence[Row]) -> str:
-    lines = ["lead-in minus lead-out silence, AUC of rising against falling (interval over sources that holds for all rows at once)"]
-    lines += [f"{row['dimension']:<15}{row['auc']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows]
+    lines = ["lead-in minus lead-out silence, rising against falling: AUC, mean difference over sources, and its p-value"]
+    for row in rows:
+        mean = "-" if row["mean_s"] is None else f"{1000.0 * row['mean_s']:+.1f} ms"
+        lines.append(f"{row['dimension']:<15}{row['auc']:.2f} {mean:>10}   p = {row['p']:.2g}")
     return "\n".join(lines)
 
 
 def _shortcuts(results: Sequence[Row]) -> str:
     """Of each dimension the gated cue that comes nearest to failing, and the better classifier of each reported cue."""
     lines = [
-        "what a classifier tells of the direction by what shouldn't tell it: balanced accuracy, 95 % interval over groups, and lower bound",
-        f"{'dimension':<15}{'worst cue':<13}{'classifier':<10}{'clips':>6}  {'accuracy':<22}{'bound':>6}   "
+        "what a classifier tells of the direction by what shouldn't tell it: balanced accuracy, 95 % interval over groups, and p-value",
+        f"{'dimension':<15}{'worst cue':<13}{'classifier':<10}{'clips':>6}  {'accuracy':<22}{'p':>7}   "
         + "".join(f"{cue.replace('_', ' '):<13}" for cue in cues.REPORTED),
     ]
     for name in [*(dimension.name for dimension in DIMENSIONS), shortcuts.ALL]:
         mine = [result for result in results if result["dimension"] == name]
-        tried = [result for result in mine if result["bound"] is not None]
+        tried = [result for result in mine if result["cue"] in cues.GATED]
         if not tried:
             continue
-        worst = max(tried, key=lambda result: (result["bound"] > 0.5, result["accuracy"]))
+        worst = min(tried, key=lambda result: (result["p"], -result["accuracy"]))
         halves = (max((result["accuracy"] for result in mine if result["cue"] == cue), default=float("nan")) for cue in cues.REPORTED)
         interval = f"{worst['accuracy']:.3f} ({worst['low']:.3f} to {worst['high']:.3f})"
         lines.append(
-            f"{name:<15}{worst['cue']:<13}{worst['classifier']:<10}{worst['n_clips']:>6}  {interval:<22}{worst['bound']:>7.3f}   "
+            f"{name:<15}{worst['cue']:<13}{worst['classifier']:<10}{worst['n_clips']:>6}  {interval:<22}{worst['p']:>7.1g}   "
             + "".join(f"{accuracy:<13.3f}" for accuracy in halves)
         )
+    return "\n".join(lines)
+
+
+def _tests(tests: Sequence[Row], false_alarm: float) -> str:
+    """How many hypotheses each gate has, and their least p-value."""
+    n_tested = sum(row["hypotheses"] for row in tests)
+    lines = [f"{n_tested} comparisons with a limit; where all limits are kept, chance closes a gate in {false_alarm:.1%} of audits at most"]
+    for row in tests:
+        least = "" if row["least_p"] is None else f"{row['least_p']:.2g}"
+        lines.append(f"{row['hypotheses']:>5}  least p {least:<9}{row['gate']}")
     return "\n".join(lines)
 
 

@@ -18,14 +18,14 @@ LINE_EVERY_S = 10.0
 
 
 class Progress:
-    """Counts clips that are done out of a total, and clips that were rejected; a context that ends with a last line if it took long.
+    """Counts clips, or what else a step does, out of a total; a context that ends with a last line if it took long.
 
     Parameters
     ----------
     what
         The stage.
     total
-        Clips to be done.
+        How many are to be done.
     say
         Takes lines for people, where there's no terminal.
     unit

@@ -9,9 +9,9 @@ Wilson, E. B. (1927). Probable inference, the law of succession, and statistical
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,69 @@ def _sign(change: float) -> int:
     return int(np.sign(change)) if np.isfinite(change) else 0
 
 
-def table(heard: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Shares per dimension, as a whole and by tier, curve, kind of source and the speaker's sex.
+@dataclass
+class Count:
+    """What listeners say of a group of clips, by listener.
+
+    Parameters
+    ----------
+    n_clips
+        How many.
+    asked, agrees, contradicts
+        Clips of which they are asked, say the label, and say its opposite.
+    least_jnd, least_rank
+        The smallest figures in the label's direction; none of a listener that has no such figures.
+    """
+
+    n_clips: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
+    agrees: Counter[str] = field(default_factory=Counter)
+    contradicts: Counter[str] = field(default_factory=Counter)
+    least_jnd: dict[str, float] = field(default_factory=dict)
+    least_rank: dict[str, float] = field(default_factory=dict)
+
+    def add(self, other: Count) -> None:
+        """Count other clips too."""
+        self.n_clips += other.n_clips
+        self.asked.update(other.asked)
+        self.agrees.update(other.agrees)
+        self.contradicts.update(other.contradicts)
+        for mine, more in ((self.least_jnd, other.least_jnd), (self.least_rank, other.least_rank)):
+            for name, value in more.items():
+                mine[name] = min(value, mine.get(name, value))
+
+
+Counts = dict[tuple[str, str, str], Count]
+"""(dimension, by, group) -> what is said of it."""
+
+
+def tallied(heard: Iterable[Mapping[str, Any]]) -> Counts:
+    """What `of_clip` found, by dimension as a whole and by tier, curve, kind of source and the speaker's sex."""
+    counts: Counts = {}
+    for clip in heard:
+        told = Count(
+            1,
+            Counter({name: said is not None for name, said in clip["says"].items()}),
+            Counter({name: said == 1 for name, said in clip["says"].items()}),
+            Counter({name: said == -1 for name, said in clip["says"].items()}),
+            *({name: value for name, value in clip[key].items() if np.isfinite(value)} for key in ("size_jnd", "rank")),
+        )
+        for by, group in (("all", "all"), *((key, clip[key]) for key in GROUPS)):
+            counts.setdefault((clip["dimension"], by, group), Count()).add(told)
+    return counts
+
+
+def merged(parts: Iterable[Counts]) -> Counts:
+    """Counts of several parts of a dataset together."""
+    counts: Counts = {}
+    for part in parts:
+        for key, count in part.items():
+            counts.setdefault(key, Count()).add(count)
+    return counts
+
+
+def table(counts: Counts) -> list[dict[str, Any]]:
+    """Shares per group of clips.
 
     Returns
     -------
@@ -90,37 +151,28 @@ def table(heard: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         `<name>_least_jnd` (the smallest size in the label's direction) and `<name>_least_rank`; None where it has no such figure, or
         isn't asked.
     """
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for clip in heard:
-        for by, group in (("all", "all"), *((key, clip[key]) for key in GROUPS)):
-            groups[clip["dimension"], by, group].append(clip)
     return [
         {
             **dict(zip(("dimension", "by", "group"), key, strict=True)),
-            "n_clips": len(mine),
-            **{key: value for name in mine[0]["says"] for key, value in _said_by(name, mine).items()},
+            "n_clips": count.n_clips,
+            **{key: value for name in count.asked for key, value in _said_by(name, count).items()},
         }
-        for key, mine in groups.items()
+        for key, count in counts.items()
     ]
 
 
-def _said_by(name: str, clips: Sequence[Mapping[str, Any]]) -> dict[str, float | int | None]:
-    """A listener's figures of clips of one dimension."""
-    said = [clip["says"][name] for clip in clips if clip["says"][name] is not None]
+def _said_by(name: str, count: Count) -> dict[str, float | int | None]:
+    """A listener's figures of a group of clips."""
+    n_asked = count.asked[name]
     return {
-        f"{name}_agrees": round(said.count(1) / len(said), 4) if said else None,
-        f"{name}_contradicts": said.count(-1) if said else None,
-        f"{name}_least_jnd": _least(clip["size_jnd"].get(name, np.nan) for clip in clips),
-        f"{name}_least_rank": _least(clip["rank"].get(name, np.nan) for clip in clips),
+        f"{name}_agrees": round(count.agrees[name] / n_asked, 4) if n_asked else None,
+        f"{name}_contradicts": count.contradicts[name] if n_asked else None,
+        f"{name}_least_jnd": round(count.least_jnd[name], 4) if name in count.least_jnd else None,
+        f"{name}_least_rank": round(count.least_rank[name], 4) if name in count.least_rank else None,
     }
 
 
-def _least(values: Iterable[float]) -> float | None:
-    known = [value for value in values if np.isfinite(value)]
-    return round(min(known), 4) if known else None
-
-
-def failures(heard: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+def failures(heard: Iterable[Mapping[str, Any]], name: str) -> list[str]:
     """One line for every clip of which a listener says the opposite of its label."""
     return [
         f"{clip['id']} ({clip['dimension']}): the {name} says the opposite of the label" for clip in heard if clip["says"].get(name) == -1

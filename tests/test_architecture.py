@@ -23,9 +23,9 @@ FOUNDATIONS = {
     "columns", "commands", "copying", "corpus_recipe", "croissant", "croissant_faults", "dask_engine",
     "dask_team", "dask_worker", "responsible", "debian", "engines", "evidence", "factory", "fetch", "folder", "layouts", "licences",
     "duplicates", "kept", "recordings", "stamps",
-    "streamed", "surveys", "synthesis", "layout", "cues", "fingerprints", "leakage", "middles", "patience", "places", "printout",
-    "progress",
-    "readiness", "release", "shortcuts", "sight", "truth", "words", "workers", "glance", "spelling", "tables",
+    "streamed", "surveys", "synthesis", "layout", "alike", "cues", "examined", "fingerprints", "hypotheses", "leakage",
+    "middles", "patience", "places", "printout", "progress", "sample",
+    "readiness", "release", "shortcuts", "sight", "silence", "truth", "words", "workers", "glance", "spelling", "tables",
 }  # fmt: skip
 COMPOSERS = {
     "charts", "checks", "commitments", "dataset", "difference", "export", "fill", "frontpage", "imposed", "pipeline", "remote",

@@ -225,7 +225,18 @@ LEAK = {"swept": "pitch", "measured": "brightness", "linked": False, "p95_jnd": 
 def told(**values: Any) -> dict[str, Any]:
     """A small audit in words."""
     truth = [{**TRUTH, "dimension": "pitch"}]
-    return evidence.of({"failures": [], "gates": {}, "pairs_per_dimension": 3, "truth": truth, "leaks": [], "shortcuts": [], **values})
+    return evidence.of(
+        {
+            "failures": [],
+            "gates": {},
+            "false_alarm": 0.005,
+            "pairs_per_dimension": 3,
+            "truth": truth,
+            "leaks": [],
+            "shortcuts": [],
+            **values,
+        }
+    )
 
 
 def test_the_better_classifier_counts() -> None:
