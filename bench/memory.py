@@ -14,7 +14,7 @@ import itertools
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +81,7 @@ def growth_mb(held: Sequence[Held]) -> float:
     return 1000.0 * float(np.polyfit([item.n_clips for item in rest], [item.now_mb for item in rest], 1)[0])
 
 
-def through_one_worker(recipe: Path = RECIPE, n_clips: int = 0) -> Iterator[Held]:
+def through_one_worker(recipe: Path = RECIPE, n_clips: int = 0) -> Generator[Held, None, None]:
     """What one worker holds after each shard of a recipe, largest first as in a build; under further seeds up to so many clips."""
     done = 0
     with closing(Crew(1)) as crew:
