@@ -26,6 +26,7 @@ from bench.memory import now_and_peak_mb
 from builder import audit, cues, examined, fingerprints, shortcuts, truth
 from builder.dimensions import DIMENSIONS, MEASURES
 from builder.examined import Examined
+from builder.words import counted
 
 N_ROWS = 400
 """Clips of a shard."""
@@ -136,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         before_mb, _ = now_and_peak_mb()
         report = audit.run(Path(folder), manifest, N_PAIRS, each)
         after_mb, peak_mb = now_and_peak_mb()
-    print(f"{report['facts']['clips']} clips: {before_mb:.0f} MB before, {after_mb:.0f} MB after, at most {peak_mb:.0f} MB")
+    print(f"{counted(report['facts']['clips'], 'clip')}: {before_mb:.0f} MB before, {after_mb:.0f} MB after, at most {peak_mb:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from builder.acoustics import curves
 from builder.dimensions import BY_NAME, DIMENSIONS
 from builder.leakage import BEYOND_SHARE, MIN_SOURCES
 from builder.records import Contour, FloatArray, Sound
+from builder.words import counted
 
 GATE = "both clips of a pair lie about the same middle"
 MAX_GAP_JND = 0.5
@@ -105,7 +106,8 @@ def hypotheses_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[hypotheses.Hypo
         if row["p"] is not None:
             line = (
                 f"{row['dimension']}: the two clips of a pair lie off their common middle by {row['p95_jnd']:.2f} J (95th percentile), "
-                f"{row['n_beyond']} of {row['n_pairs']} pairs by more than {MAX_GAP_JND} J (p = {row['p']:.1g} of so many, were they "
-                f"{BEYOND_SHARE:.0%}), at most {MAX_GAP_JND} J is allowed: was each clip normalised by itself?"
+                f"{row['n_beyond']} of {counted(row['n_pairs'], 'pair')} by more than {MAX_GAP_JND} J "
+                f"(p = {row['p']:.1g} of so many, were they {BEYOND_SHARE:.0%}), "
+                f"at most {MAX_GAP_JND} J is allowed: was each clip normalised by itself?"
             )
             yield hypotheses.Hypothesis(GATE, row["p"], line, frozenset({row["dimension"]}))

@@ -10,6 +10,7 @@ from scipy import stats
 
 from builder import hypotheses
 from builder.records import FloatArray
+from builder.words import counted
 
 GATE = "silence at the ends doesn't tell the direction"
 METER_SD_S = 0.01
@@ -62,6 +63,7 @@ def hypotheses_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[hypotheses.Hypo
         if item["mean_s"] is not None:
             line = (
                 f"{item['dimension']}: silence at the ends tells the direction: AUC {item['auc']:.2f}, lead-in minus lead-out "
-                f"{1000.0 * item['mean_s']:+.0f} ms longer in rising clips (mean of {item['n_sources']} sources, p = {item['p']:.1g})"
+                f"{1000.0 * item['mean_s']:+.0f} ms longer in rising clips "
+                f"(mean of {counted(item['n_sources'], 'source')}, p = {item['p']:.1g})"
             )
             yield hypotheses.Hypothesis(GATE, item["p"], line)

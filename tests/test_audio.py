@@ -356,7 +356,7 @@ def test_the_schema_is_the_layouts(written: tuple[Path, str]) -> None:
     """Column by column, with what `datasets` keeps in the schema's metadata."""
     schema = pq.read_schema(written[0])
     assert schema.equals(layout.features(RATE_HZ).arrow_schema)
-    assert (schema.metadata or {})[b"huggingface"] == layout.features(RATE_HZ).arrow_schema.metadata[b"huggingface"]
+    assert (schema.metadata or {})[b"huggingface"] == layout.schema(RATE_HZ).metadata[b"huggingface"]
 
 
 def test_rows_keep_order_and_values(written: tuple[Path, str], rows: list[dict[str, Any]]) -> None:

@@ -796,13 +796,13 @@ def parts_of(hint: object) -> set[object]:
 
 
 def test_the_measure_stage_sees_a_sound_and_a_dimension() -> None:
-    """By type, no function of `builder.measure` can take a plan: one Sound, and where needed which Dimension."""
+    """By type, no function of `builder.measure` can take a plan: one Sound, and where needed which Dimension, or a Contour of the sound."""
     functions = [item for item in vars(measure).values() if isinstance(item, FunctionType) and item.__module__ == measure.__name__]
     assert len(functions) >= 4
     for function in functions:
         types = list(seen_types(function).values())
         assert types.count(Sound) == 1
-        assert set(types) <= {Sound, Dimension, str}
+        assert set(types) <= {Sound, Dimension, Contour, str}
     assert not OF_THE_PLAN & {item for item in vars(measure).values() if isinstance(item, type)}
 
 

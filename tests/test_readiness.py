@@ -149,7 +149,7 @@ def test_a_machine_without_git_is_told(source: Path, monkeypatch: pytest.MonkeyP
         ("manifest.json", "recipe_sha256", "0", "it was built from another recipe, or this one has changed"),
         ("manifest.json", "release", "x", "release 'x' isn't <version>+seed.<n>"),
         ("reports/loudness/test-00000-of-00001.json", "factory_digest", "0", "it was made by other code or packages than are here"),
-        (release.AUDIT, "failures", ["pitch moves"], "the audit didn't pass (1 failures, such as: pitch moves)"),
+        (release.AUDIT, "failures", ["pitch moves"], "the audit didn't pass (1 failure, such as: pitch moves)"),
     ],
 )
 def test_a_dataset_that_is_not_this_version_is_refused(

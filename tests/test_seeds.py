@@ -22,6 +22,7 @@ from builder.__main__ import _parser, main
 from builder.errors import DatasetInvalid, NotFound, RecipeError, VocalgradError
 from builder.keys import spoken_key
 from builder.layout import read_manifest, read_rows, split_of
+from builder.words import counted
 from builder.workers import Local
 
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -331,7 +332,7 @@ def test_a_changed_row_is_found_and_named(copy: Path, committed: tuple[Path, Pat
     match = re.match(said, lines[0])
     assert match
     assert match[1] in (first, "vgnew")
-    assert re.search(rf"split test is NOT what was committed to: {len(lines) - 1} differences", lines[-1])
+    assert re.search(rf"split test is NOT what was committed to: {counted(len(lines) - 1, 'difference')}", lines[-1])
 
 
 def without(root: Path, start: str) -> None:
@@ -389,7 +390,7 @@ def test_what_cannot_be_committed_to(private: Path, copy: Path, tmp_path: Path) 
     out, secret = tmp_path / "c.json", tmp_path / "c.secret"
     with pytest.raises(VocalgradError, match="would be published with it"):
         commitments.commit(private, "test", out, private / "c.secret")
-    with pytest.raises(NotFound, match=r"no split 'dev'; it has test, train, validation"):
+    with pytest.raises(NotFound, match=r"unknown split 'dev'; known: test, train, validation"):
         commitments.commit(private, "dev", out, secret)
     changed_rows(copy, other_audio)
     with pytest.raises(DatasetInvalid, match="the audio's checksum isn't the row's"):

@@ -18,6 +18,7 @@ from builder.errors import CellUnfilled
 from builder.recipe import Recipe
 from builder.records import Reason, SourceSpec
 from builder.splits import Splits
+from builder.words import counted
 
 ROOT = Path(__file__).parent.parent
 DEFAULT = recipe.load(ROOT / "recipes" / "default.yaml")
@@ -205,8 +206,8 @@ def test_minimums_are_met_or_the_error_has_the_numbers(counts: list[tuple[int, i
     used = with_splits(DEFAULT, speakers, cuts, seed=seed)
     found = outcome(sources, used)
     if isinstance(found, str):
-        needs = ", ".join(f"{name}: {speakers} speakers and {cuts} cuts" for name in used.splits)
-        assert found.startswith(f"the corpus has {len(counts)} speakers with {len(sources)} cuts of speech")
+        needs = ", ".join(f"{name}: {counted(speakers, 'speaker')} and {counted(cuts, 'cut')}" for name in used.splits)
+        assert found.startswith(f"the corpus has {counted(len(counts), 'speaker')} with {counted(len(sources), 'cut')} of speech")
         told, advice = found.split("\n", 1)
         assert told.endswith(f", too few for the splits ({needs}); lower min_speakers or min_cuts, or use a larger corpus")
         assert advice.startswith("Written into the recipe, this is what the corpus can fill:\n  splits:\n")
