@@ -87,7 +87,7 @@ def add_bad_members(folder: Path) -> dict[str, str]:
     put(folder.parent / "outside.ogg", good)
     (folder / "226" / "link.ogg").symlink_to(folder.parent / "outside.ogg")
     put(folder / "nobody.ogg", good)
-    put(folder / "227" / "stéréo 声.wav", np.stack([utterance("227", 1)] * 2, axis=1))
+    put(folder / "227" / "stéréo 声.wav", np.stack([utterance("227", 99)] * 2, axis=1))
     return {
         "226/truncated.flac": "unreadable",
         "226/wrong header.wav": "unreadable",
