@@ -13,6 +13,7 @@ import argparse
 import json
 import pickle
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -99,8 +100,8 @@ def sent(name: str, chosen: Sequence[str]) -> Examined:
         **{cue: _features(rng, cue) for cue in examined.CUES},
     }
     table = pa.table({field.name: pa.array(columns[field.name], field.type) for field in examined.SCHEMA}, examined.SCHEMA)
-    count = truth.Count(N_ROWS)
-    count.agrees.update(rule=N_ROWS, oracle=N_ROWS)
+    said = Counter(rule=N_ROWS, oracle=N_ROWS)
+    count = truth.Count(N_ROWS, said, said)
     still = {"change_jnd": dict.fromkeys(MEASURES, 0.01), "contrast_jnd": dict.fromkeys(MEASURES, (0.01, -0.01)), "gap_jnd": 0.01}
     changes = [{"dimension": head["dimension"][0], "pair_id": pair_id, "source_id": pair_id, **still} for pair_id in chosen]
     return Examined({head["dimension"][0]: table}, changes, {(head["dimension"][0], "all", "all"): count})
