@@ -24,6 +24,14 @@ ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "recipes"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the whole smoke build is slow."""
+    for item in items:
+        if "smoke" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def default_recipe() -> recipe.Recipe:
     """The recipe of `make build`."""

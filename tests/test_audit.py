@@ -134,6 +134,7 @@ def test_listeners_say_what_the_labels_say(small: Path) -> None:
     assert {row["group"] for row in report["truth"] if row["by"] == "speaker_sex"} == {"nobody real"}
 
 
+@pytest.mark.slow
 def test_a_dimension_without_an_oracle_measure_is_not_asked_about(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oracle's figures of it are None, its clips count for no failure, and the table says why; the others' figures stay."""
     before = audit.run(small, read_manifest(small), 1, map, dataset.LISTENERS)
@@ -279,6 +280,7 @@ def built(tmp_path: Path, text: str) -> Path:
     return tmp_path / "small"
 
 
+@pytest.mark.slow
 def test_a_steady_leak_is_found(tmp_path: Path) -> None:
     """0.75 LU of gain along the sweep stays under the limit of a single pair, and its mean over twenty noises is above that of a set."""
     text = SMALL.replace("pitch.yaml, brightness.yaml", "pan.yaml").replace("voice, noise", "noise").replace("test: 6", "test: 20")
@@ -293,6 +295,7 @@ def test_a_steady_leak_is_found(tmp_path: Path) -> None:
     assert not any(line.startswith("pan moves loudness: 95th percentile") for line in failures), failures
 
 
+@pytest.mark.slow
 def test_normalised_peaks_are_found(tmp_path: Path) -> None:
     """Who brings each clip of a loudness sweep to the same peak shifts the two of a pair against each other.
 

@@ -77,6 +77,7 @@ def run_build(folder: Path, *arguments: str, **environment: str) -> subprocess.C
 # -- what is published ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
     """Planned pairs are all published, tried = published + rejected in every cell, and the bytes validate."""
     assert validate.check(smoke.out, dataset.heard_again) == []
@@ -88,6 +89,7 @@ def test_the_smoke_build_is_valid_and_counted(smoke: Built) -> None:
         assert cell["tried"] == cell["published"] + sum(cell["rejected"].values())
 
 
+@pytest.mark.slow
 def test_every_clip_remeasured_from_its_bytes_says_its_label(smoke: Built) -> None:
     """Decoded from FLAC and measured again, every clip is heard as labelled; nothing is clipped; the effect is the published one."""
     found = remeasure(smoke.out)
@@ -147,6 +149,7 @@ def test_no_two_clips_are_alike_and_no_identifier_tells(smoke: Built) -> None:
     assert len(last_digit) == 4
 
 
+@pytest.mark.slow
 def test_any_clip_is_made_again_from_its_row(smoke: Built) -> None:
     """Rendering a row's plan gives the published bytes, for every dimension and kind of source."""
     remaker = dataset.Remaker(RECIPES / "smoke.yaml")
@@ -208,6 +211,7 @@ def test_load_dataset_by_its_bare_name_offline(smoke: Built, tmp_path: Path) -> 
 IDS = "from datasets import load_dataset; print(sorted(load_dataset('vocalgrad', 'tempo', split='test')['id']))"
 
 
+@pytest.mark.slow
 def test_a_rebuild_with_another_seed_is_seen_by_a_new_process(tmp_path: Path) -> None:
     """In the same place, with the same cache: new rows, another test split, no old rows out of a stale cache."""
     recipe = tmp_path / "tempo.yaml"
@@ -229,6 +233,7 @@ def test_a_rebuild_with_another_seed_is_seen_by_a_new_process(tmp_path: Path) ->
     assert not (tmp_path / "vocalgrad.old").exists()
 
 
+@pytest.mark.slow
 def test_a_dimension_in_several_shards_is_whole(tmp_path: Path) -> None:
     """Three shards for one split: every cell is full over all of them, no clip stands twice, the dataset validates."""
     recipe = tmp_path / "tempo.yaml"
@@ -276,6 +281,7 @@ def test_silence_at_the_ends_does_not_tell_the_tempo(real: sources.Gathered, def
 # -- resuming and refusing --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_only_what_is_broken_is_made_again(smoke: Built, tmp_path: Path) -> None:
     """A shard cut short and one whose report is gone are made again, the rest is kept, and the bytes are the same."""
     out = tmp_path / "vocalgrad"

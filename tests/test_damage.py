@@ -192,6 +192,7 @@ def test_measure_of_samples_that_no_sound_has_says_so(tmp_path: Path, capsys: py
     assert "not_finite: 16000 samples" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_what_a_terminal_cannot_print_is_escaped(tmp_path: Path, encoding: str) -> None:
     """Speakers, paths and messages, on stdout and stderr: with escapes where need be, and no traceback."""

@@ -338,6 +338,7 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
 # -- builds -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_build_on_dask_has_the_same_bytes(
     cluster: Path, audited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_worker_of_the_default_recipe_keeps_its_bound() -> None:
     assert held[-1].peak_mb < memory.MOST_MB, [(item.shard, round(item.now_mb)) for item in held]
 
 
+@pytest.mark.slow
 def test_a_worker_keeps_its_bound_over_a_real_shard() -> None:
     """A whole shard of the default recipe whose sources, with analyses and shams, are more than is kept: larger ones leave no more."""
     planned, gathered = pipeline.load_plan(memory.RECIPE, 1)

@@ -41,6 +41,7 @@ def among_decoys(place: Path, name: str) -> Path:
     return place / name
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(NAMES)
 @example("[ab]")

@@ -79,6 +79,7 @@ def test_the_steps_are_the_readmes() -> None:
     assert steps() == list(STEPS)
 
 
+@pytest.mark.slow
 def test_four_steps_are_enough(copy: Path) -> None:
     """With them alone the known answers, the house's rules and the oracle's hold, and every recipe of all dimensions has one more."""
     assert "whistle" in in_copy(copy, "-m", "builder", "recipe", "--recipe", "recipes/synthesis.yaml")

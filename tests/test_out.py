@@ -43,6 +43,7 @@ def data(root: Path) -> dict[str, bytes]:
     return {name: value for name, value in files(root).items() if name.startswith(("data/", "reports/", "manifest.json"))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["another disk", "a bind mount", "the working folder", "above the working folder"])
 def test_a_folder_that_cannot_be_renamed_is_built_into(
     kind: str, audited: Path, tmp_path: Path, mount: Mount, monkeypatch: pytest.MonkeyPatch

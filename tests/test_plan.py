@@ -494,6 +494,7 @@ def planned_values() -> list[Any]:
     return [dict(made.split_of), [[pair.source.source_id for pair in take(shard, cell, 3)] for cell, _ in shard.wanted], made.digest]
 
 
+@pytest.mark.slow
 def test_hash_seed_is_nowhere_in_it() -> None:
     """PYTHONHASHSEED 0, 1 and random: the same digests, seeds, splits, candidates and plan."""
     code = (

@@ -561,6 +561,7 @@ def test_kinds_that_leave_nothing_are_refused(folder: Path) -> None:
 # -- seed and digest --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**63 - 1))
 def test_a_seed_from_outside_changes_the_seed_alone(seed: int) -> None:

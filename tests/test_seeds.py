@@ -86,6 +86,7 @@ def rows_of(root: Path) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one", "private"])
 def test_splits_of_a_dataset_share_nothing(name: str, request: pytest.FixtureRequest) -> None:
     """Over all dimensions and controls: no speaker, recording, text, source or pair is in two splits; speakers are where it's said."""

@@ -802,6 +802,7 @@ def test_sources_depend_on_neither_place_nor_order(tmp_path: Path, voices: dict[
     assert len(gathered[0][0]) >= 4
 
 
+@pytest.mark.slow
 def test_embedded_sources_do_not_depend_on_cache_or_global_state(
     real: Gathered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default_recipe: Recipe
 ) -> None:

@@ -60,7 +60,7 @@ def kept(cuts: tuple[SourceSpec, ...], found: Splits) -> dict[str, list[SourceSp
     return usable
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(said=speakers_of_words, seed=st.integers(0, 1000))
 def test_splits_share_nothing(said: Said, seed: int) -> None:
     """Of what may be used no speaker, text or file is in two splits; each split has its minimum; or there's too little, and it's said."""
@@ -77,7 +77,7 @@ def test_splits_share_nothing(said: Said, seed: int) -> None:
             assert not {what(cut) for cut in usable[one]} & {what(cut) for cut in usable[other]} - {None, ""}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(said=speakers_of_words, seed=st.integers(0, 1000))
 def test_nothing_is_refused_without_need(said: Said, seed: int) -> None:
     """What only one split has is never refused, and each text that is shared is kept by one split that reads it."""
@@ -94,7 +94,7 @@ def test_nothing_is_refused_without_need(said: Said, seed: int) -> None:
             assert found.of_shared[key] in has - {found.of_owner[cut.speaker_id or ""]}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(said=speakers_of_words, data=st.data())
 def test_order_of_sources_does_not_matter(said: Said, data: st.DataObject) -> None:
     """The same cuts in any order give the same splits, or the same refusal."""
@@ -106,7 +106,7 @@ def test_order_of_sources_does_not_matter(said: Said, data: st.DataObject) -> No
 names = st.sets(st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=6), min_size=60, max_size=90)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     names=names,
     newcomer=st.text("ABCXYZ", min_size=1, max_size=6),
@@ -192,7 +192,7 @@ def test_splits_have_their_shares() -> None:
     assert {split: count[split] / 3000 for split in SPLITS} == pytest.approx({"train": 0.45, "validation": 0.25, "test": 0.3}, abs=0.03)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     counts=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 3)), min_size=1, max_size=25),
     speakers=st.integers(1, 6),
@@ -228,6 +228,7 @@ def test_too_little_is_told_with_what_the_splits_refuse() -> None:
         splits.assign(tuple(spoken(f"s{number}", 0, "the same") for number in range(6)), with_splits(DEFAULT))
 
 
+@pytest.mark.slow
 def test_a_corpus_of_ten_texts_fills_three_splits() -> None:
     """Ten speakers who all read the same ten sentences, as in EmoDB: under every seed each split gets speakers and texts of its own."""
     cuts = tuple(spoken(f"s{number}", text, f"text {text}") for number in range(10) for text in range(10))

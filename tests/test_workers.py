@@ -65,6 +65,7 @@ def test_a_worker_that_dies_costs_its_task_only(tmp_path: Path, how: str, capsys
     assert "pitch/2: its worker process ended" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "137"])
 def test_a_task_that_ends_its_workers_is_named(tmp_path: Path, how: str) -> None:
     """Twice dead over one task: all others are done, then the error names it, how it ended, and what to do."""
@@ -84,6 +85,7 @@ def test_an_error_that_cannot_travel_is_told_as_text(tmp_path: Path) -> None:
         done_by(crew, tmp_path, "awkward")
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_start_end_the_run() -> None:
     """Not the tasks' fault, and not tried for ever."""
     with closing(Crew(2, no_start)) as crew, pytest.raises(WorkerDied, match=r"before they take a task: .* with exit status 3"):
