@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 from builder import pin_threads
 
 pin_threads()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that are run in the background inherit signals that are ignored,
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and what they start would not be stopped by them
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
 

