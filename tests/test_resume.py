@@ -413,7 +413,7 @@ def killed_after(running: subprocess.Popen[str], wait_s: float, victims: Callabl
 
 @pytest.mark.slow
 def test_builds_killed_at_random_points_end_with_the_same_bytes(tmp_path: Path) -> None:
-    """24 kills of workers and parents, at any moment of any stage, with 1 to 3 workers: what is under OUT is always whole, and the
+    """12 kills of workers and parents, at any moment of any stage, with 1 to 3 workers: what is under OUT is always whole, and the
     build that's left alone ends with the bytes of an unbroken one; planned = published, tried = published + rejected, by cell."""
     recipe, out = tmp_path / "killed.yaml", tmp_path / "ds"
     recipe.write_text(KILLED.format(recipes=ROOT / "recipes"))
@@ -425,7 +425,7 @@ def test_builds_killed_at_random_points_end_with_the_same_bytes(tmp_path: Path) 
     expected = contents(tmp_path / "unbroken")
     draw = random.Random(20261130)
     kills = 0
-    while kills < 24:
+    while kills < 12:
         running = begin(recipe, out, draw.choice([1, 2, 3]))
         kills += killed_after(running, draw.uniform(0.05, 0.6) * took_s, lambda pid=running.pid: workers_of(pid))  # type: ignore[misc]
         parent = killed_after(running, draw.uniform(0.0, 0.4) * took_s, lambda pid=running.pid: [pid])  # type: ignore[misc]
