@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from builder.words import counted
+
 SMOKE = Path(__file__).parent.parent / "recipes" / "smoke.yaml"
 
 
@@ -27,7 +29,7 @@ def outcome(recipe: Path, seed: int) -> tuple[int, str]:
             return done.returncode, " ".join((done.stderr or done.stdout).strip().splitlines()[-1:])
         n_clips = sum(shard["n_rows"] for shard in json.loads((out / "manifest.json").read_text())["shards"])
         gates = json.loads((out / "audit" / "audit.json").read_text())["gates"]
-        return 0, f"{n_clips} clips, {len(gates)} gates pass"
+        return 0, f"{counted(n_clips, 'clip')}, {counted(len(gates), 'gate')} passed"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
